@@ -1,4 +1,4 @@
-"""`docs/clients.md` shows what `thumbindex install` writes."""
+"""`docs/reference/clients.md` shows what `thumbindex install` writes."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from thumbindex.install.clients import CLIENTS, Client
 from thumbindex.install.edit import put_block
 from thumbindex.install.plan import instruction_line
 
-PAGE = (Path(__file__).parents[1] / "docs" / "clients.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "reference" / "clients.md").read_text(encoding="utf-8")
 SECTIONS = dict(re.findall(r"^### (.+)\n\n((?:(?!^##).*\n)+)", PAGE, re.M))
 COMMAND = ["/opt/thumbindex", "serve", "--folder", "/notes"]
 

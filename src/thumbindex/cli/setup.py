@@ -204,7 +204,7 @@ def _list_clients(machine: Machine, as_json: bool) -> int:
         state = "set up" if client in set_up else f"thumbindex install {client.name} --folder DIR"
         typer.echo(f"{client.title:{width}}  {state}")
     missing = ", ".join(client.name for client in CLIENTS if client not in installed)
-    print_line(f"Not found: {missing or 'none'}. For other clients, see docs/clients.md.")
+    print_line(f"Not found: {missing or 'none'}. For other clients, see docs/reference/clients.md.")
     return FOUND
 
 

@@ -229,7 +229,7 @@ def find_client(name: str) -> Client:
             return client
     raise UsageError(
         f"There is no client {name!r}. The clients are "
-        f"{', '.join(known.name for known in CLIENTS)}; for others, see docs/clients.md."
+        f"{', '.join(known.name for known in CLIENTS)}; for others, see docs/reference/clients.md."
     )
 
 
