@@ -48,6 +48,7 @@ from thumbindex.evaluation.measures import MAIN_MEASURE, RankedPassage, score_qu
 from thumbindex.evaluation.queries import LabeledQuery, load_queries
 from thumbindex.index.files import folder_size
 from thumbindex.library import Library
+from thumbindex.text import parse_citation
 
 ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "compare"
@@ -166,6 +167,14 @@ def read_json(rows: str, key: str, place: Place, reply: Reply) -> list[RankedPas
     return paths_in_rows(place, answer.get(rows) if isinstance(answer, dict) else answer, key)
 
 
+def read_citations(place: Place, reply: Reply) -> list[RankedPassage]:
+    """Read the results of thumbindex: their citation begins with the path."""
+    citations = [row["citation"] for row in reply.structured["results"]]
+    return [
+        RankedPassage(parse_citation(citation)[0].partition("#")[0], ()) for citation in citations
+    ]
+
+
 def read_toon(place: Place, reply: Reply) -> list[RankedPassage]:
     """Read TOON: a list of rows with keys, or a table if all rows have the same keys."""
     head, _, rows = reply.text.partition("{path,")
@@ -190,7 +199,7 @@ def thumbindex(name: str, *options: str) -> Tool:
         partial(command, "serve"),
         "query",
         arguments,
-        partial(read_json, "results", "path"),
+        read_citations,
         lambda place: [(*command("index", place), *options)],
         lambda place: {"PYTHONPATH": ":".join(path for path in sys.path if path.endswith("src"))},
         takes_rewordings=True,
