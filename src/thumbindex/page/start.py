@@ -31,7 +31,7 @@ _QUESTION = re.compile(r"(?:how|what|when|where|which|who|why|can|do|does|is|are
 """Headings that begin so are preferred as example questions."""
 
 _NOTES_READ = 20
-"""Newest notes whose headings are read to find example questions."""
+"""Notes whose headings are read to find example questions: the newest, then some of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,14 @@ class Start:
 
 
 def start_of(library: Library) -> Start:
-    """Return the start screen of a library. Only the files of the newest notes are read."""
+    """Return the start screen of a library. Only some files are read."""
     if not library.indexed:
         return Start()
     newest = _newest(library)
     found = dict.fromkeys(_examples(library, newest))
+    if len(found) < _MAX_EXAMPLES:  # of a log or a changelog, the newest notes are all alike
+        notes = library.listing().notes
+        found |= dict.fromkeys(_examples(library, notes[:: max(1, len(notes) // _NOTES_READ)]))
     examples = sorted(found, key=lambda text: not _QUESTION.match(text))[:_MAX_EXAMPLES]
     return Start(tuple(_folders(library)), tuple(examples), newest[:_MAX_RECENT])
 
@@ -99,12 +102,9 @@ def _examples(library: Library, notes: Iterable[ListedNote]) -> Iterator[str]:
         title = set(words(note.title))
         with suppress(UnknownPathError):
             for entry in library.outline(note.path, folder=note.folder)[1:]:
-                is_part = bool(title & set(words(entry.heading)))
-                text = (
-                    entry.heading
-                    if is_part or _QUESTION.match(entry.heading)
-                    else f"{note.title} {entry.heading}"
-                )
+                is_part = bool(title & set(words(entry.heading))) or len(entry.heading.split()) > 3
+                is_whole = is_part or _QUESTION.match(entry.heading)
+                text = entry.heading if is_whole else f"{note.title} {entry.heading}"
                 text = text.strip(" :#")
                 is_plain = text.replace(" ", "").replace("-", "").replace("?", "").isalpha()
                 if entry.level > 1 and len(text.split()) in _EXAMPLE_WORDS and is_plain:
