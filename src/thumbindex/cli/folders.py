@@ -142,7 +142,7 @@ def add(
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
         print_line(f"{inner} is inside {around}: its notes are in both indexes.")
-    print_line(f"To index and search it, run `thumbindex query --folder {shlex.quote(chosen)} …`.")
+    print_line("To index and search it, run `thumbindex query …`.")
     return FOUND
 
 
