@@ -16,7 +16,7 @@ from thumbindex.query.spellings import apostrophe_spellings, code_spellings, fou
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
-from thumbindex.text import STOP_WORDS, form_key, words
+from thumbindex.text import STOP_WORDS, fold, form_key, word_spans, words
 from thumbindex.visible_text import strip_markup
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
@@ -188,7 +188,19 @@ def corrected_query(search: Search, passages: Sequence[Passage] | None = None) -
     if not forms and search.text == search.query.text:
         return None
     also = f" (also: {', '.join(dict.fromkeys(forms))})" if forms else ""
-    return f"{search.text}{also}"
+    return _as_written(f"{search.text}{also}", set(words(search.query.text)), passages or ())
+
+
+def _as_written(text: str, typed: Collection[str], passages: Sequence[Passage]) -> str:
+    """Write the words of a text that were not typed as the passages do, with accents."""
+    written: dict[str, str] = {}
+    for passage in passages:
+        for word, start, stop in word_spans(passage.text):
+            written.setdefault(word, passage.text[start:stop].lower())
+    for word, start, stop in reversed(list(word_spans(text))):
+        if word not in typed and fold(written.get(word, "")) == word:
+            text = text[:start] + written[word] + text[stop:]
+    return text
 
 
 def _matched_by_form(other_form: OtherForm, passage: Passage) -> bool:
