@@ -19,6 +19,8 @@ from thumbindex.encode.models import BUNDLED_FOLDER, read_card
 from thumbindex.errors import ModelError, install_hint
 from thumbindex.settings import EmbedSettings
 
+pytestmark = pytest.mark.slow
+
 BASE = {canonicalize_name(name) for name in ("thumbindex", "pip", "setuptools", *LOCKED)}
 """Packages of the base install."""
 
@@ -34,8 +36,6 @@ EXTRAS |= set("torch transformers sentence_transformers scipy sklearn sympy onnx
 NOT_SERVED_OPTIONS = f"""
 import sys
 from importlib.machinery import PathFinder
-
-pytestmark = pytest.mark.slow
 
 EXTRAS = {sorted(EXTRAS)}
 TRIED = set()

@@ -156,27 +156,6 @@ def test_note_with_a_name_like_a_filter_is_found(library: Library) -> None:
     assert library.query("-budget").passages[0].path == "Tools/minus.md"
 
 
-def test_note_is_found_by_its_absolute_path_or_file_url(
-    library: Library, vault: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(vault.parent))
-    note = vault / "Areas/old plan.md"
-    for query in (
-        str(note),
-        f" {note}\n",
-        note.as_uri(),
-        f"~/{note.relative_to(vault.parent).as_posix()}",
-        f"{note}#Old plan",
-        f"{note}#",
-    ):
-        answer = library.query(query)
-        assert (answer.query, answer.passages[0].path, answer.confidence) == (
-            query,
-            "Areas/old plan.md",
-            1.0,
-        )
-
-
 def test_unknown_tag_suggests_names_and_is_searched_as_words(library: Library) -> None:
     answer = library.query("budget tag:projct")
     assert answer.unmet == (

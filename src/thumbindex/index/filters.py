@@ -28,7 +28,7 @@ _SUFFIX = re.compile(r"\.\w+$")
 
 _WILD = re.compile(r"\*\.\w+$|[*?]")
 
-_MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 70.0
+_MAX_SUGGESTIONS, _MIN_SIMILARITY = 20, 60.0
 """Maximum number of suggested names, and minimum similarity of each to the filter's value in %.
 
 Names of private notes are removed later.
