@@ -15,15 +15,15 @@ from thumbindex.web.app import HttpServer, ServerLog, connection_hint
 SECRET = "zirconium"
 
 
-def log_of() -> tuple[logging.Logger, io.StringIO]:
+def log_of(clock: list[float]) -> tuple[logging.Logger, io.StringIO]:
     """Return another package's logger on the server's log, and its output."""
     written, logger = io.StringIO(), logging.Logger("elsewhere")
-    logger.addHandler(ServerLog(written))
+    logger.addHandler(ServerLog(written, lambda: clock[0]))
     return logger, written
 
 
 def test_log_of_other_packages_contains_only_type_and_source_line() -> None:
-    logger, written = log_of()
+    logger, written = log_of([0.0])
     try:
         int(SECRET)
     except ValueError as error:
@@ -35,6 +35,16 @@ def test_log_of_other_packages_contains_only_type_and_source_line() -> None:
         "elsewhere: error at test_output.py: ValueError at test_output.py",
         "elsewhere: warning at test_output.py",
     ]
+
+
+def test_log_repeats_a_line_at_most_once_a_minute() -> None:
+    clock = [0.0]
+    logger, written = log_of(clock)
+    logger.name = "thumbindex.web"
+    for clock[0] in (0.0, 1.0, 59.0, 60.0, 119.0):
+        logger.warning("a folder\nis %s", "gone")
+        logger.warning("another")
+    assert written.getvalue() == "a folder is gone\nanother\n" * 2
 
 
 def test_port_in_use_is_reported_in_one_line(

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -160,11 +161,18 @@ _FRAMES = 5
 
 
 class ServerLog(logging.StreamHandler[TextIO]):
-    """A log without client data.
+    """A log without client data, in which each line appears at most once a minute.
 
     Our own messages contain no request data. For exceptions and other packages' messages, only the
     type and the source line are logged.
     """
+
+    SECONDS = 60.0
+
+    def __init__(self, stream: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(stream)
+        self._clock = clock
+        self._written: dict[str, float] = {}  # time of writing by line
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as one line."""
@@ -180,6 +188,16 @@ class ServerLog(logging.StreamHandler[TextIO]):
         frames = extract_tb(error.__traceback__)[-_FRAMES:]
         places = ", ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)
         return f"{line}: {type(error).__name__} at {places}"
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record's line, at most once a minute."""
+        line, now = self.format(record), self._clock()
+        self._written = {
+            text: time for text, time in self._written.items() if now < time + self.SECONDS
+        }
+        if line not in self._written:
+            self._written[line] = now
+            super().emit(record)
 
 
 _MAX_THREADS = 256
