@@ -293,6 +293,7 @@ def _quoted(first: str, last: str, inside: str = "") -> str:
 
 
 _MARKS = '"“”„«»「」『』'
+"""Marks that emphasis around a quotation contains: the quotation is what they enclose."""
 
 _QUOTED = re.compile(
     "|".join(
@@ -301,7 +302,7 @@ _QUOTED = re.compile(
             r"(?P<block>(?:^[ \t]*+>[^\n]*+(?:\n|\Z))++)",
             r"`(?P<code>[^`\n]++)`",
             rf"(?<![\w*])\*{{1,3}}(?![\s*])(?P<stars>[^*\n{_MARKS}]++)\*{{1,3}}(?![\w*])",
-            rf"(?<!\w)__?(?![\s_])(?P<lines>(?:[^_\n{_MARKS}]|\b_\b)++)__?(?!\w)",
+            rf"(?<!\w)__?(?![\s_])(?P<underscores>(?:[^_\n{_MARKS}]|\b_\b)++)__?(?!\w)",
             *(
                 _quoted(a, b, rf"|(?<!\w){a}[^{a}{b}\n]*+{b}")
                 for a, b in ("“”", "«»", "「」", "『』")
@@ -318,7 +319,6 @@ _QUOTED = re.compile(
     re.M,
 )
 """A fence, a block quote, or in the last group a text in quotation marks, code or emphasis."""
-
 
 _ADJACENT = re.compile(r"[\s()\[\]<>*_:;,.|`'\"“”‘’（）–—-]{0,12}")
 _LINK_TEXT = re.compile(r"\[[^\[\]\n]{0,200}\Z")
@@ -403,10 +403,10 @@ def find_quotations(
         before = before if any(map(_is_near, between_before)) else []
         after = after if any(map(_is_near, between_after)) else []
         is_beside = any(map(_ADJACENT.fullmatch, (*between_before, *between_after)))
+        if span.is_weak and (inside or not is_beside):
+            continue
         is_certain = not span.is_weak and (is_beside or inside or span.is_block)
         if sum(map(len, quotation_parts(quoted))) < (1 if is_certain else _MIN_WORDS):
-            continue
-        if span.is_weak and (inside or not is_beside):
             continue
         # in brackets, after a dash or directly after a block quote, the following citation ranks
         # above the preceding one

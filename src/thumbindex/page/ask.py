@@ -22,7 +22,7 @@ from thumbindex.model import (
 )
 from thumbindex.page.filters import filter_chips, offered_chips, typed_chips
 from thumbindex.page.judge import grades_of, judgments_of
-from thumbindex.page.start import Start, newest_first, start_of
+from thumbindex.page.start import Start, newest_documents, start_of
 from thumbindex.page.visit import Screen, Visit, heading_address, note_address, screen_address
 from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.editor_links import available_links
@@ -232,7 +232,9 @@ def _note_payload(note: OutlineEntry) -> dict[str, Any]:
 def names_screen(visit: Visit) -> Screen:
     """List the notes whose names complete the typed text. Without a text, the newest notes."""
     text, library = visit.text("q", MAX_QUERY_CHARS), visit.library
-    notes = notes_named_like(library, text) if text else library.browse(newest_first, _MAX_NAMES)
+    notes = (
+        notes_named_like(library, text) if text else library.browse(newest_documents, _MAX_NAMES)
+    )
     return Screen(
         "Notes by name",
         {"q": text, "names": notes, "several": len(visit.library.folders) > 1},

@@ -75,7 +75,7 @@ def _folders(library: Library) -> list[Chip]:
 
 def _newest(library: Library) -> tuple[ListedNote, ...]:
     """Return the newest notes. If no note has a date, those whose files changed last."""
-    notes = library.browse(newest_first, _NOTES_READ)
+    notes = library.browse(newest_documents, _NOTES_READ)
     return tuple(
         ListedNote(
             note.folder, note.path, note.title, iso_day(day_of(note) or modified_on(note)), ()
@@ -84,7 +84,7 @@ def _newest(library: Library) -> tuple[ListedNote, ...]:
     )
 
 
-def newest_first(documents: Iterable[Document]) -> list[Document]:
+def newest_documents(documents: Iterable[Document]) -> list[Document]:
     """Return the documents with a date, newest first. If there are none, all by last change."""
     listed = list(documents)
     dated = [(day, document) for document in listed if (day := day_of(document))]
