@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -106,7 +106,9 @@ def merge_copies(
     )
 
 
-def _add_places(survivor: Candidate, others: Iterable[Candidate]) -> Candidate:
+def _add_places(survivor: Candidate, others: Sequence[Candidate]) -> Candidate:
+    if not others:
+        return survivor
     chunks = (n for other in others for n in (other.id, *other.also_in))
     also_in = dict.fromkeys((*survivor.also_in, *chunks))
     also_in.pop(survivor.id, None)
