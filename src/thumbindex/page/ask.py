@@ -175,9 +175,7 @@ def ask_screen(visit: Visit) -> Screen:
     answered = {
         "problems": [*visit.warnings(), *warnings],
         "answer": answer,
-        "names": ()
-        if visit.part == "answer"
-        else notes_named_like(library, query.text)[:_MAX_NAMES_BESIDE_AN_ANSWER],
+        "names": notes_named_like(library, query.text)[:_MAX_NAMES_BESIDE_AN_ANSWER],
         "sure": _sureness(answer, query),
         "time": _time(sum(step.seconds for step in answer.trace)),
         "lines": lines,

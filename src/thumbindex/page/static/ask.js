@@ -13,7 +13,8 @@ let timer = 0;
 let pressed = 0; // time of the last key press, in milliseconds
 const gaps = [];
 let asked = field()?.value.trim() ?? ""; // the question whose passages are shown or on their way
-let named = asked; // the text whose matching names are shown or on their way
+let typed = asked; // the text whose matching names are wanted
+let named = asked; // the text whose matching names are shown
 let isNaming = false;
 
 function addressOf(text) {
@@ -27,7 +28,7 @@ function addressOf(text) {
 async function ask(text, push = false) {
   if (text === asked && !push) return;
   const before = asked;
-  asked = text;
+  asked = typed = named = text; // the answer lists the matching names, too
   const isShown = await show(addressOf(text), push);
   if (isShown && push && document.activeElement === field()) links()[0]?.focus();
   if (isShown) announce(document.getElementById("sure")?.textContent.trim() ?? "");
@@ -37,21 +38,23 @@ async function ask(text, push = false) {
 async function show(address, push) {
   const text = asked;
   const isShown = await load(address, { push, part: "answer" });
-  if (isShown) document.getElementById("answer").dataset.asked = text;
-  return isShown;
+  if (!isShown) return isShown;
+  document.getElementById("answer").dataset.asked = text;
+  named = text;
+  suggestNames(); // more was typed meanwhile
+  return true;
 }
 
 /** Suggest notes by name. Only one request runs at a time; the next one sends the latest text. */
-async function suggestNames(text) {
-  if (text === named) return;
-  named = text;
+async function suggestNames() {
   if (isNaming) return;
   isNaming = true;
-  let current = null;
-  while (current !== named) {
-    current = named;
-    const notes = current ? await notesNamed(current) : [];
+  while (named !== typed) {
+    const text = typed;
+    const notes = text ? await notesNamed(text) : [];
+    if (text !== typed) continue;
     if (notes) showNames(notes);
+    named = text;
   }
   isNaming = false;
 }
@@ -97,11 +100,12 @@ document.addEventListener("input", (event) => {
   if (event.target !== field()) return;
   clearTimeout(timer);
   recordGap(event.timeStamp);
-  const typed = field().value;
-  suggestNames(typed.trim());
   const isPasted = ["insertFromPaste", "insertFromDrop"].includes(event.inputType);
-  if (isPasted || /\s$/.test(typed) || !typed) ask(typed.trim());
-  else timer = setTimeout(() => ask(typed.trim()), pauseLength());
+  const text = field().value.trim();
+  if (isPasted || /\s$/.test(field().value) || !text) ask(text);
+  else timer = setTimeout(() => ask(text), pauseLength());
+  typed = text;
+  suggestNames();
 });
 
 document.addEventListener("submit", (event) => {
