@@ -48,6 +48,10 @@ def test_endings_of_the_indexs_languages_are_ignored() -> None:
     assert highlighted("Die Häuser am Fluss", "haus", languages=("de",)) == ["Häuser"]
 
 
+def test_stop_word_is_no_form_of_a_word_of_another_language() -> None:
+    assert highlighted("Themes, and try them.", "theme", languages=("de",)) == ["Themes"]
+
+
 def test_chinese_is_highlighted_by_character_pairs() -> None:
     assert highlighted("我们选择数据库。", "数据", "据库") == ["数据库"]
 

@@ -257,8 +257,12 @@ def highlight_spans(
     ]
     spans = list(word_spans(text))
     # a stem starts with its word's first letter: most words need not be stemmed
+    # and a stop word of one language is not a form of another's word: them, theme
     text_stems = {
-        word: {*stems(word, languages), *(_EXACT + form for form in unstemmed_forms(word))}
+        word: {
+            *stems(word, () if word in STOP_WORDS else languages),
+            *(_EXACT + form for form in unstemmed_forms(word)),
+        }
         for word in {word for word, *_ in spans}
         if word[0] in initials or "'" in word
     }
