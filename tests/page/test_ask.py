@@ -131,6 +131,13 @@ def test_start_shows_directories_example_questions_and_newest_notes(vault_copy, 
     assert [link.rpartition("/")[2] for link in page.links()[-2:]] == ["new.md", "old.md"]
 
 
+def test_headings_of_a_template_are_no_example_questions(vault_copy, browse, tags_of):
+    template = "# {0} mill\n\n## Author of\n\nMills.\n\n## What we learned from this one\n\nLess.\n"
+    notes = {f"{name}.md": template.format(name) for name in ("old", "new")}
+    page = tags_of(browse(vault_copy(notes)).get("/").text)
+    assert not [link for link in page.links() if link.startswith("/?q=")]
+
+
 def test_notes_without_dates_are_listed_by_their_last_change(vault_copy, browse, tags_of):
     page = tags_of(browse(vault_copy({"a.md": "Text.\n"})).get("/").text)
     assert page.links()[-1].endswith("/a.md")

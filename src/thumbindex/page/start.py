@@ -14,7 +14,7 @@ from thumbindex.errors import UnknownPathError
 from thumbindex.model import Document, ListedNote, day_of, iso_day, modified_on
 from thumbindex.page.filters import Chip
 from thumbindex.page.visit import screen_address
-from thumbindex.text import words
+from thumbindex.text import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -93,20 +93,29 @@ def newest_documents(documents: Iterable[Document]) -> list[Document]:
 
 
 def _examples(library: Library, notes: Iterable[ListedNote]) -> Iterator[str]:
-    """Yield headings to ask for: the questions of a note, else one heading with its title.
-
-    Titles and headings with digits are mostly days and versions: they make no question.
-    """
+    """Yield headings to ask for: the questions of a note, else its first heading that makes one."""
+    outlines = list[tuple[str, list[str]]]()
     for note in notes:
-        plain = []
-        title = set(words(note.title))
         with suppress(UnknownPathError):
-            for entry in library.outline(note.path, folder=note.folder)[1:]:
-                is_part = bool(title & set(words(entry.heading))) or len(entry.heading.split()) > 3
-                is_whole = is_part or _QUESTION.match(entry.heading)
-                text = entry.heading if is_whole else f"{note.title} {entry.heading}"
-                text = text.strip(" :#")
-                is_plain = text.replace(" ", "").replace("-", "").replace("?", "").isalpha()
-                if entry.level > 1 and len(text.split()) in _EXAMPLE_WORDS and is_plain:
-                    plain.append(text)
+            outline = library.outline(note.path, folder=note.folder)
+            headings = [entry.heading for entry in outline[1:] if entry.level > 1]
+            outlines.append((note.title, list(dict.fromkeys(headings))))
+    counts = Counter(heading for _, headings in outlines for heading in headings)
+    for title, headings in outlines:
+        examples = [_example(title, heading, counts[heading] > 1) for heading in headings]
+        plain = [text for text in examples if text]
         yield from [text for text in plain if _QUESTION.match(text)] or plain[:1]
+
+
+def _example(title: str, heading: str, is_shared: bool) -> str:
+    """Return a heading as a question, with the note's title if it is short; or "" if it is none.
+
+    A heading that several notes share belongs to their template. Titles and headings with digits
+    are mostly days and versions. A stop word at the end ("Author of") needs the text below.
+    """
+    is_part = not set(words(title)).isdisjoint(words(heading)) or len(heading.split()) > 3
+    is_whole = is_part or bool(_QUESTION.match(heading))
+    text = (heading if is_whole else f"{title} {heading}").strip(" :#")
+    is_plain = text.replace(" ", "").replace("-", "").replace("?", "").isalpha()
+    is_open = (is_whole and is_shared) or not STOP_WORDS.isdisjoint(words(heading)[-1:])
+    return text if is_plain and not is_open and len(text.split()) in _EXAMPLE_WORDS else ""
