@@ -106,6 +106,7 @@ def checkup_screen(visit: Visit) -> Screen:
             if item
         ],
         "indexed": visit.library.indexed,
+        "pending": sum(state.pending for state in visit.library.index_states().values()),
         "export": screen_address("checkup.json", show="all", folder=folder),
         "command": "\n".join(
             shlex.join(["thumbindex", *command, *visit.options(folder)])
