@@ -57,8 +57,8 @@ def test_slow_command_suggests_a_server_once(
     for seconds in (0.5, 2, 2):
         command_client.suggest_server(time.monotonic() - seconds)
     assert terminal.getvalue() == (
-        "That took 2.0 s. While a server runs, it takes a tenth of a second: keep an MCP client "
-        "open, or `thumbindex page`.\n"
+        "That took 2.0 s. While a server runs, it takes 0.2 s: keep an MCP client open, "
+        "or `thumbindex page`.\n"
     )
 
 

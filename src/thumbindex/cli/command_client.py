@@ -108,7 +108,7 @@ def suggest_server(started: float) -> None:
         folder = user_state_path("thumbindex", appauthor=False, ensure_exists=True)
         open(folder / "server-suggested", "x").close()
         sys.stderr.write(
-            f"That took {seconds:.1f} s. While a server runs, it takes a tenth of a second: keep "
+            f"That took {seconds:.1f} s. While a server runs, it takes 0.2 s: keep "
             "an MCP client open, or `thumbindex page`.\n"
         )
 
