@@ -21,15 +21,21 @@ from pathlib import Path
 # For the tests' shared modules.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from baseline import compare_runs
 from stages import with_stages, without_stages
 from thumbindex.cli.terminal import ProgressDisplay, print_tables
 from thumbindex.config import load_config, settings_by_key
 from thumbindex.errors import ThumbindexError
-from thumbindex.evaluation.baseline import compare_runs, main_values
 from thumbindex.evaluation.measures import MAIN_MEASURE, plain_path
 from thumbindex.evaluation.queries import LabeledQuery, load_set
-from thumbindex.evaluation.report import ReportTable, cost_of, verdict_of
-from thumbindex.evaluation.runner import RANKED_PASSAGES, QuerySource, check_labels, evaluate_all
+from thumbindex.evaluation.report import ReportTable, cost_of
+from thumbindex.evaluation.runner import (
+    RANKED_PASSAGES,
+    Evaluation,
+    QuerySource,
+    check_labels,
+    evaluate_all,
+)
 from thumbindex.library import Library
 from thumbindex.settings import STAGE_NAMES, QuerySettings
 
@@ -70,6 +76,15 @@ def _choices() -> Mapping[str, Sequence[str]]:
     }
 
 
+def main_values(evaluations: Sequence[Evaluation]) -> list[float]:
+    """Return the main measure of every query, in the order of the evaluations."""
+    return [
+        evaluation.measured[query.id][MAIN_MEASURE]
+        for evaluation in evaluations
+        for query in evaluation.queries
+    ]
+
+
 def ablation(
     sources: Sequence[QuerySource], changed: Variants, limit: int = RANKED_PASSAGES
 ) -> ReportTable:
@@ -94,7 +109,7 @@ def ablation(
         change = compare_runs(name, base, main_values(after))
         bounds = f"[{change.low:+.3f}, {change.high:+.3f}]"
         row = (name, f"{change.after:.3f}", f"{change.difference:+.3f}", bounds)
-        rows.append((*row, verdict_of(change), f"{cost_of(after).p50:.0f}"))
+        rows.append((*row, change.verdict, f"{cost_of(after).p50:.0f}"))
     columns = ("configuration", MAIN_MEASURE, "difference", "95 % interval", "verdict", "p50 ms")
     return ReportTable("Each setting alone", columns, tuple(rows), tuple(notes))
 

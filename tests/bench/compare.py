@@ -38,11 +38,11 @@ from mcp.client.stdio import stdio_client
 # For the tests' shared modules.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from baseline import interval_of
 from bench.run import memory_of
 from evaluation.name_queries import name_queries
 from servers import SERVE, children_of
 from thumbindex.config import load_config
-from thumbindex.evaluation.baseline import interval_of
 from thumbindex.evaluation.from_links import queries_from_links
 from thumbindex.evaluation.measures import MAIN_MEASURE, RankedPassage, score_query
 from thumbindex.evaluation.queries import LabeledQuery, load_queries

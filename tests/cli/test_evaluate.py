@@ -58,13 +58,6 @@ def test_set_runs_on_the_folder_of_its_name_or_else_on_all(run: Run) -> None:
     assert "cats.manual" in run(*sets).stdout
 
 
-def test_earlier_report_works_as_a_baseline(run: Run) -> None:
-    write(Path("before.json"), run("cats.manual.jsonl", "--json").stdout)
-    baseline = ("--baseline", "before.json", "--set", "query.limit=1")
-    again = checked(run("cats.manual.jsonl", *baseline, "--json"), "eval")
-    assert [(row["name"], row["difference"]) for row in again["baseline"]] == [("cats.manual", 0.0)]
-
-
 def test_rewordings_are_searched_too(run: Run) -> None:
     rewordings = {"also": ["a cat that purrs"], "passage": "A cat purrs when it is content."}
     label("pets.client", "c1", "feline contentment", "cats.md", **rewordings)
@@ -78,10 +71,6 @@ def test_rewordings_are_searched_too(run: Run) -> None:
     [
         (("nowhere.jsonl",), "Cannot read the queries in nowhere.jsonl"),
         (("cats.lost.jsonl",), "cats.lost: none of its 1 labeled paths is in cats"),
-        (
-            ("cats.manual.jsonl", "--baseline", "cats.manual.jsonl"),
-            "is not the output of `thumbindex eval --json`",
-        ),
     ],
 )
 def test_invalid_arguments_are_reported_in_one_sentence(

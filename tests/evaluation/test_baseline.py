@@ -1,42 +1,33 @@
-"""Comparison with a saved run."""
-
-import json
-from dataclasses import replace
-from pathlib import Path
+"""The paired bootstrap interval."""
 
 import pytest
 
-from thumbindex.errors import UsageError
-from thumbindex.evaluation.baseline import Baseline, check_baseline, compare_with, read_baseline
-from thumbindex.evaluation.queries import QuerySet
-from thumbindex.evaluation.report import report_json
-from thumbindex.evaluation.runner import Evaluation
+from baseline import compare_runs, interval_of
 
 
-@pytest.fixture
-def saved(evaluation: Evaluation, tmp_path: Path) -> Baseline:
-    (tmp_path / "run.json").write_text(json.dumps(report_json([evaluation])), encoding="utf-8")
-    return read_baseline(tmp_path / "run.json")
-
-
-def test_lost_query_counts_as_worse(saved: Baseline, evaluation: Evaluation) -> None:
-    (difference,) = compare_with(
-        saved, [replace(evaluation, measured={**evaluation.measured, "q1": {"nDCG@10": 0.0}})]
+def test_interval_has_the_theoretical_width() -> None:
+    # the standard error of the mean is 0.05; the interval is ±1.96 of it
+    assert interval_of([0.0, 1.0] * 50) == (
+        0.5,
+        pytest.approx(0.402, abs=0.011),
+        pytest.approx(0.598, abs=0.011),
     )
-    assert (difference.better, difference.worse) == (0, 1)
-    assert difference.difference == pytest.approx(-1 / 3)
 
 
-def test_baseline_with_other_queries_is_refused(saved: Baseline, evaluation: Evaluation) -> None:
-    check_baseline(saved, [QuerySet("vault.manual", evaluation.queries)])
-    with pytest.raises(UsageError, match=r"labels of vault\.manual have changed"):
-        check_baseline(saved, [QuerySet("vault.manual", evaluation.queries[:2])])
-    with pytest.raises(UsageError, match=r"no set typo, only vault\.manual"):
-        check_baseline(saved, [QuerySet("typo", evaluation.queries)])
+def test_runs_are_compared_query_by_query() -> None:
+    easy_and_hard = [1.0, 0.0] * 20
+    change = compare_runs("set", easy_and_hard, [max(0.0, value - 0.01) for value in easy_and_hard])
+    assert (change.before, change.after, change.better, change.worse, change.queries) == (
+        0.5,
+        pytest.approx(0.495),
+        0,
+        20,
+        40,
+    )
+    assert change.high < 0 < interval_of([1.0, -1.0, 1.0])[2]
+    assert change.verdict == "worse"
 
 
-@pytest.mark.parametrize("text", ["{", '{"sets": [{"name": "a"}]}'])
-def test_invalid_baseline_file_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / "run.json").write_text(text, encoding="utf-8")
-    with pytest.raises(UsageError, match="is not the output of `thumbindex eval --json`"):
-        read_baseline(tmp_path / "run.json")
+def test_small_difference_is_within_the_noise() -> None:
+    change = compare_runs("set", [0.5, 0.5, 0.5], [0.6, 0.4, 0.5])
+    assert change.verdict == "within the noise"

@@ -11,7 +11,6 @@ import typer
 from thumbindex.cli.options import JsonOption, open_for, opening_options
 from thumbindex.cli.terminal import ProgressDisplay, print_json, print_tables
 from thumbindex.errors import UsageError
-from thumbindex.evaluation.baseline import check_baseline, compare_with, read_baseline
 from thumbindex.evaluation.from_links import check_source, read_own_queries
 from thumbindex.evaluation.queries import QuerySet, load_set
 from thumbindex.evaluation.report import report_json, tables
@@ -41,14 +40,6 @@ def evaluate_queries(
             "--from-links", help="Derive queries from the notes' own links and descriptions."
         ),
     ] = False,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            "--baseline",
-            metavar="RUN.json",
-            help="Compare with an earlier --json report.",
-        ),
-    ] = None,
     as_json: JsonOption = False,
 ) -> int:
     """Measure the answers to labeled queries.
@@ -57,23 +48,17 @@ def evaluate_queries(
     """
     check_source(queries or (), from_links)
     sets = _load_sets(queries or ())
-    earlier = read_baseline(baseline) if baseline else None
-    if earlier:  # before opening, which may build an index
-        check_baseline(earlier, sets)
     with open_for(ctx, opening) as library:
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
         library.load_models()
         sources = _sources(sets, library)
-        if earlier:
-            check_baseline(earlier, [QuerySet(source.name, source.queries) for source in sources])
         with ProgressDisplay() as show:
             evaluations = evaluate_all(sources, show=show)
-    differences = compare_with(earlier, evaluations) if earlier else ()
     if as_json:
-        print_json(report_json(evaluations, differences))
+        print_json(report_json(evaluations))
     else:
-        print_tables(tables(evaluations, differences))
+        print_tables(tables(evaluations))
     return FOUND
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from thumbindex.evaluation.baseline import MeasureDifference
 from thumbindex.evaluation.measures import MAIN_MEASURE, MEASURES
 from thumbindex.evaluation.queries import set_digest
 from thumbindex.evaluation.runner import Evaluation, group_by_set, pooled_means
@@ -31,17 +30,9 @@ def cost_of(evaluations: Sequence[Evaluation]) -> Cost:
     return Cost(float(p50), float(p95), sum(result.tokens for result in results) / len(results))
 
 
-def report_json(
-    evaluations: Sequence[Evaluation], baseline: Sequence[MeasureDifference] = ()
-) -> dict[str, Any]:
-    """Return the output of `eval --json` (`docs/schema/eval.json`).
-
-    `baseline` has the changes since an earlier run, `ALL` first if there are several sets.
-    """
-    values: dict[str, Any] = {**_measured(evaluations), "sets": list(map(_set, evaluations))}
-    if baseline:
-        values["baseline"] = [_difference(difference) for difference in baseline]
-    return values
+def report_json(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """Return the output of `eval --json` (`docs/schema/eval.json`)."""
+    return {**_measured(evaluations), "sets": list(map(_set, evaluations))}
 
 
 def _measured(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -76,13 +67,6 @@ def _set(evaluation: Evaluation) -> dict[str, Any]:
     }
 
 
-def _difference(difference: MeasureDifference) -> dict[str, Any]:
-    return {
-        key: round(value, 4) if isinstance(value, float) else value
-        for key, value in asdict(difference).items()
-    }
-
-
 _MISSING = "-"
 
 
@@ -96,19 +80,9 @@ class ReportTable:
     notes: tuple[str, ...] = ()
 
 
-def tables(
-    evaluations: Sequence[Evaluation], baseline: Sequence[MeasureDifference] = ()
-) -> tuple[ReportTable, ...]:
+def tables(evaluations: Sequence[Evaluation]) -> tuple[ReportTable, ...]:
     """Return the tables of a report in display order."""
-    measured = (_by_set(evaluations), _by_kind(evaluations), _costs(evaluations))
-    return (*measured, _since(baseline)) if baseline else measured
-
-
-def verdict_of(difference: MeasureDifference) -> str:
-    """Describe a difference: "better", "worse", "within the noise" or "no change"."""
-    if difference.low > 0 or difference.high < 0:
-        return "better" if difference.difference > 0 else "worse"
-    return "within the noise" if difference.better or difference.worse else "no change"
+    return _by_set(evaluations), _by_kind(evaluations), _costs(evaluations)
 
 
 def _by_set(evaluations: Sequence[Evaluation]) -> ReportTable:
@@ -135,30 +109,6 @@ def _costs(evaluations: Sequence[Evaluation]) -> ReportTable:
         "Answers of `query.limit` passages (the measures above are of longer rankings)",
         ("set", "p50 latency", "p95 latency", "tokens", "unanswered"),
         tuple(rows),
-    )
-
-
-def _since(baseline: Sequence[MeasureDifference]) -> ReportTable:
-    rows = [
-        (
-            d.name,
-            f"{d.queries:,}",
-            f"{d.before:.3f}",
-            f"{d.after:.3f}",
-            f"{d.difference:+.3f}",
-            f"[{d.low:+.3f}, {d.high:+.3f}]",
-            verdict_of(d),
-            f"{d.better:,}",
-            f"{d.worse:,}",
-        )
-        for d in baseline
-    ]
-    change = ("before", "now", "difference", "95 % interval", "verdict")
-    return ReportTable(
-        f"{MAIN_MEASURE} since the baseline",
-        ("set", "n", *change, "queries better", "worse"),
-        tuple(rows),
-        ("The interval is from a paired bootstrap over queries.",),
     )
 
 
