@@ -263,7 +263,7 @@ def test_damage_found_by_a_reader_is_repaired_and_reported(live: LiveVault):
         live.reader.query("pears ripen off the tree")
     live.reader.request_repair()
     assert until(
-        lambda: any("was damaged" in line and "rebuilt from" in line for line in live.messages)
+        lambda: any("cannot be read" in line and "rebuilt from" in line for line in live.messages)
     )
     assert until(lambda: live.is_settled() and live.paths() == sorted(NOTES))
     assert (live.find("ripen off the tree"), live.embedded) == ("fruit/Pears.md", embedded)

@@ -82,8 +82,8 @@ def repair_index(paths: IndexPaths) -> str:
                 # the damaged store recorded whether an erasure was due
                 _request_vector_deletion(paths.folder.parent)
                 sentences.append(
-                    f"The index in {paths.folder} was damaged ({damage}). It will be rebuilt from "
-                    "the notes."
+                    f"The index in {paths.folder} cannot be read ({damage}). It will be rebuilt "
+                    "from the notes."
                 )
     return " ".join(filter(None, sentences))
 

@@ -160,7 +160,11 @@ class SqliteFile:
                 f"{version}): upgrade thumbindex, or choose another index directory with --index."
             )
         else:
-            raise damage_error(self.path, f"its schema version is {version}, not {self.version}")
+            raise IndexDamagedError(
+                f"{self.path} is of an earlier version of thumbindex: run `thumbindex index` to "
+                "rebuild it from the notes.",
+                f"its schema is {version}, of an earlier version of thumbindex",
+            )
 
     def _enable_wal(self, db: sqlite3.Connection) -> None:
         """Switch the file to a write-ahead log.
