@@ -410,7 +410,7 @@ def forget(
     ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Delete the index of a folder, never its notes.
+    """Delete the index of a folder, with your decisions and judgments; never its notes.
 
     Also works for folders that no longer exist.
     """
