@@ -68,27 +68,15 @@ MERGE_ROWS: dict[IdleTime, int] = {"short": 16_000, "long": 100_000}
 """Maximum number of rows that `KeywordWriter.merge` rewrites, for each expected idle time."""
 
 
-def empty_posting_list(field: str) -> PostingList:
-    """Return the posting list of a term that does not occur in a field."""
-    no_ids, no_frequencies = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.float32)
-    return PostingList(no_ids, no_frequencies, by_document=field in DOCUMENT_FIELDS)
-
-
 class TermPostings:
-    """Looks up the posting lists of a query's terms, and caches them.
+    """Looks up the posting lists of a query's terms in all segments, and caches them.
 
-    `read_postings` returns the posting list of a stem in a field. `match_phrase` returns the ids of
-    the chunks or documents that contain the stems consecutively in a field.
+    `ids` maps each row of the segments to its catalog id, or -1 if deleted.
     """
 
-    def __init__(
-        self,
-        languages: Collection[str],
-        read_postings: Callable[[str, str], PostingList],
-        match_phrase: Callable[[str, Sequence[str]], IntArray],
-    ) -> None:
-        self._languages = sorted(languages)
-        self._read_postings, self._match_phrase = read_postings, match_phrase
+    def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], ids: IntArray) -> None:
+        self._parts, self._ids = tuple(zip(segments, offsets, strict=False)), ids
+        self.languages = frozenset[str]().union(*(segment.languages for segment in segments))
         self._cache: dict[tuple[str, tuple[Stems, ...]], PostingList] = {}
 
     def lookup(
@@ -136,7 +124,8 @@ class TermPostings:
         return {field: self._phrase_ids(field, phrase) for field in fields}
 
     def _stems(self, text: str) -> list[Stems]:
-        return [stems(word, self._languages) for word in words(text)]
+        languages = sorted(self.languages)
+        return [stems(word, languages) for word in words(text)]
 
     def _with_forms(self, field: str, word: Stems, term: Term) -> PostingList:
         """Return the merged posting list of a word and the weighted forms of its term."""
@@ -154,6 +143,29 @@ class TermPostings:
         matches = [self._match_phrase(field, variant) for variant in variants]
         return np.concatenate(matches) if matches else np.zeros(0, dtype=np.int64)
 
+    def _read_postings(self, field: str, stem: str) -> PostingList:
+        parts = ((offset, *segment.field(field).postings(stem)) for segment, offset in self._parts)
+        filled = [
+            (offset + positions, frequencies.astype(np.float32))
+            for offset, positions, frequencies in parts
+            if len(positions)
+        ]
+        ids = self._ids[_joined([positions for positions, _ in filled], np.int64)]
+        order = np.argsort(ids, kind="stable")
+        order = order[ids[order] >= 0]
+        return PostingList(
+            ids[order].astype(np.int32),
+            _joined([frequencies for _, frequencies in filled], np.float32)[order],
+            by_document=field in DOCUMENT_FIELDS,
+        )
+
+    def _match_phrase(self, field: str, phrase: Sequence[str]) -> IntArray:
+        matches = [
+            offset + segment.field(field).phrase_matches(phrase) for segment, offset in self._parts
+        ]
+        ids: IntArray = self._ids[_joined(matches, np.int64)]
+        return ids[ids >= 0]
+
     def _cached(
         self, field: str, phrase: Sequence[Stems], compose: Callable[[], PostingList]
     ) -> PostingList:
@@ -166,57 +178,23 @@ class TermPostings:
         return self._cache[key]
 
 
-class _SegmentPostings:
-    """The postings of all segments. `ids` maps each row to its catalog id, or -1 if deleted."""
-
-    def __init__(self, segments: Sequence[Segment], offsets: Sequence[int], ids: IntArray) -> None:
-        self._parts, self._ids = tuple(zip(segments, offsets, strict=False)), ids
-
-    def posting_list(self, field: str, stem: str) -> PostingList:
-        parts = ((offset, *segment.field(field).postings(stem)) for segment, offset in self._parts)
-        filled = [
-            (offset + positions, frequencies.astype(np.float32))
-            for offset, positions, frequencies in parts
-            if len(positions)
-        ]
-        if not filled:
-            return empty_posting_list(field)
-        ids = self._ids[np.concatenate([positions for positions, _ in filled])]
-        order = np.argsort(ids, kind="stable")
-        order = order[ids[order] >= 0]
-        return PostingList(
-            ids[order].astype(np.int32),
-            np.concatenate([frequencies for _, frequencies in filled])[order],
-            by_document=field in DOCUMENT_FIELDS,
-        )
-
-    def match_phrase(self, field: str, phrase: Sequence[str]) -> IntArray:
-        matches = [
-            offset + segment.field(field).phrase_matches(phrase) for segment, offset in self._parts
-        ]
-        ids: IntArray = self._ids[_joined(matches, np.int64)]
-        return ids[ids >= 0]
-
-
 class SegmentKeywordIndex:
     """Keyword index over one folder's segments. Results use the ids of `catalog`."""
 
     def __init__(self, opened: OpenSegments, catalog: StoreCatalog) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # lookups change the caches
         self.segments: tuple[Segment, ...] = tuple(segment for segment, _ in opened)
-        self._offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
+        offsets = (0, *accumulate(len(segment.row_ids) for segment in self.segments))
         rows = _joined([segment.row_ids for segment in self.segments], np.int64)
         self._is_chunk = rows > 0
         self._ids: IntArray = np.full(len(rows), -1, dtype=np.int64)
         self._ids[self._is_chunk] = catalog.chunks_of_rows(rows[self._is_chunk])
         self._ids[~self._is_chunk] = ids_of_rows(catalog.document_rows, -rows[~self._is_chunk])
-        for (_, deleted), offset in zip(opened, self._offsets, strict=False):
+        for (_, deleted), offset in zip(opened, offsets, strict=False):
             self._ids[offset + deleted] = -1
         self._catalog = catalog
-        self.languages = frozenset[str]().union(*(segment.languages for segment in self.segments))
-        # methods of self would create a reference cycle, which is freed late
-        postings = _SegmentPostings(self.segments, self._offsets, self._ids)
-        self._terms = TermPostings(self.languages, postings.posting_list, postings.match_phrase)
+        self._terms = TermPostings(self.segments, offsets, self._ids)
+        self.languages = self._terms.languages
         self._lengths: dict[str, FieldLengths] = {}
         self._phrase_masks: dict[tuple[str, tuple[str, ...]], Mask] = {}
         self._lexicon: Mapping[int, set[str]] | None = None
@@ -229,7 +207,8 @@ class SegmentKeywordIndex:
         within: Selection | None = None,
     ) -> RankedList:
         """Score chunks and documents by BM25F. Terms are ORed, but phrases are required."""
-        term_lists = self._locked(lambda postings: list(postings.lookup(terms, weights.fields)))
+        with self._lock:
+            term_lists = list(self._terms.lookup(terms, weights.fields))
         documents = len(self._catalog.document_rows)
         scorer = Scorer(self._catalog.document_ids, documents, weights, self._field_lengths)
         for term, lists_by_field in term_lists:
@@ -247,15 +226,12 @@ class SegmentKeywordIndex:
         return RankedList(hits, {DocumentId(n): score for n, score in scorer.best_documents(mask)})
 
     def chunks_with_all_words(self, text: str, fields: Collection[str]) -> Selection:
-
-        def ids_by_word(postings: TermPostings) -> list[dict[str, Any]]:
-            return [
-                {field: postings.posting_list(field, word).ids for field in fields}
-                for word in postings.analyze(text, fields)
-            ]
-
-        masks = [self._chunk_mask(ids_by_field) for ids_by_field in self._locked(ids_by_word)]
-        mask = np.logical_and.reduce(masks) if masks else np.zeros(len(self._catalog), dtype=bool)
+        analyzed = self._terms.analyze(text, fields)
+        mask: Mask = np.full(len(self._catalog), bool(analyzed))
+        for word in analyzed:
+            with self._lock:
+                ids = {field: self._terms.posting_list(field, word).ids for field in fields}
+            mask &= self._chunk_mask(ids)
         return self._catalog.selection(mask)
 
     def chunks_with_phrase(self, text: str, fields: Collection[str] = PHRASE_FIELDS) -> Selection:
@@ -265,15 +241,13 @@ class SegmentKeywordIndex:
         return len(self._code_ids(word))
 
     def _code_ids(self, word: str) -> IntArray:
-        return self._locked(lambda postings: postings.posting_list("code", (word,))).ids
+        with self._lock:
+            return self._terms.posting_list("code", (word,)).ids
 
     def phrase_frequency(self, text: str) -> int:
-        ids_by_field = self._locked(
-            lambda postings: {
-                field: postings.form_postings(field, text).ids for field in PHRASE_FIELDS
-            }
-        )
-        return int(np.count_nonzero(self._chunk_mask(ids_by_field)))
+        with self._lock:
+            ids = {field: self._terms.form_postings(field, text).ids for field in PHRASE_FIELDS}
+        return int(np.count_nonzero(self._chunk_mask(ids)))
 
     def _phrase_mask(self, text: str, fields: Collection[str]) -> Mask:
         """Return a mask of the chunks with a phrase, comparing words as they are written."""
@@ -281,7 +255,8 @@ class SegmentKeywordIndex:
         with self._lock:
             mask = self._phrase_masks.get(key)
         if mask is None:
-            ids_by_field = self._locked(lambda postings: postings.phrase_ids(text, fields))
+            with self._lock:
+                ids_by_field = self._terms.phrase_ids(text, fields)
             mask = self._chunk_mask(self._exact_matches(words(text), ids_by_field))
             with self._lock:
                 if len(self._phrase_masks) >= CACHED_PHRASES:
@@ -327,10 +302,6 @@ class SegmentKeywordIndex:
     def __len__(self) -> int:
         """Return the number of indexed chunks."""
         return int(np.count_nonzero(self._is_chunk & (self._ids >= 0)))
-
-    def _locked(self, lookup: Callable[[TermPostings], _T]) -> _T:
-        with self._lock:  # lookups change the cache
-            return lookup(self._terms)
 
     def lexicon(self, lengths: range) -> Collection[str]:
         with self._lock:

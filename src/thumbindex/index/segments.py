@@ -150,12 +150,14 @@ class SegmentField:
     PARTS = ("terms", "lengths", "counts", "rows", "positions")
 
     def __init__(self, terms: Any, lengths: Any, counts: Any, rows: Any, positions: Any) -> None:
-        self._term_bytes, self._row_bytes, self._position_bytes = bytes(terms), rows, positions
+        self._term_bytes = bytes(terms)
         self.counts = array("I", bytes(counts))  # occurrences of each term
         self._term_offsets, self._offsets = (
             _offsets(np.frombuffer(column, dtype=np.uint32)) for column in (lengths, counts)
         )
-        self._row_size = len(rows) // max(self._offsets[-1], 1)  # bytes
+        row_size = len(rows) // max(self._offsets[-1], 1) or 2  # bytes
+        self._rows: Any = np.frombuffer(rows, dtype=f"<u{row_size}")
+        self._positions: Any = np.frombuffer(positions, dtype="<u2")
 
     def term(self, number: int) -> bytes:
         """Return a term by its number, or b"" if the number is too high."""
@@ -184,25 +186,17 @@ class SegmentField:
         span = self._span(term)
         if span.start == span.stop:  # most fields lack most terms
             return (np.zeros(0, dtype=np.int64),) * 2
-        rows = self._rows(span)
+        rows = self._rows[span]
         first = np.flatnonzero(_group_starts(rows))
         return rows[first].astype(np.int64), np.diff(first, append=len(rows))
-
-    def byte_ranges(self, term: str, *, with_positions: bool) -> Iterator[tuple[Any, slice]]:
-        """Yield the byte ranges that a lookup of `term` reads, each as a buffer and a slice."""
-        span = self._span(term)
-        if span.start < span.stop:
-            yield self._row_bytes, _scaled(span, self._row_size)
-            if with_positions:
-                yield self._position_bytes, _scaled(span, 2)
 
     def phrase_matches(self, phrase: Sequence[str]) -> IntArray:
         """Return the document ids of the rows that contain a phrase, ascending."""
         matches = None
         for after, span in enumerate(map(self._span, phrase)):
             # document id and start of the phrase in one number
-            starts = self._rows(span).astype(np.int64) << 32
-            starts += self._positions(span).astype(np.int64) - after
+            starts = self._rows[span].astype(np.int64) << 32
+            starts += self._positions[span].astype(np.int64) - after
             matches = starts if matches is None else matches[np.isin(matches, starts)]
             if not len(matches):
                 break
@@ -210,9 +204,7 @@ class SegmentField:
 
     def columns(self) -> tuple[IntArray, IntArray, IntArray]:
         """Return the term number, document id and position of all occurrences."""
-        span = slice(0, self._offsets[-1])
-        numbers = np.repeat(np.arange(len(self.counts)), self.counts)
-        return numbers, self._rows(span), self._positions(span)
+        return np.repeat(np.arange(len(self.counts)), self.counts), self._rows, self._positions
 
     def _span(self, term: str) -> slice:
         """Return the range of a term's occurrences."""
@@ -220,23 +212,6 @@ class SegmentField:
         number = self.lower_bound(text)
         end = self._offsets[number + (self.term(number) == text)]
         return slice(self._offsets[number], end)
-
-    def _rows(self, span: slice) -> IntArray:
-        return _numbers(self._row_bytes, span, self._row_size)
-
-    def _positions(self, span: slice) -> IntArray:
-        return _numbers(self._position_bytes, span, 2)
-
-
-def _numbers(data: Any, span: slice, size: int) -> IntArray:
-    """Return a range of a column of numbers with `size` bytes each."""
-    if span.start == span.stop or not data:
-        return np.zeros(0, dtype=np.int64)
-    return np.frombuffer(data[_scaled(span, size)], dtype=f"<u{size}")
-
-
-def _scaled(span: slice, size: int) -> slice:
-    return slice(span.start * size, span.stop * size)
 
 
 def _offsets(lengths: UintArray) -> array[int]:

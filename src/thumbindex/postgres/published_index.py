@@ -1,6 +1,6 @@
 """Open a published folder as a snapshot, like an index on disk.
 
-Vectors and postings stay in the database until a query reads them.
+Texts and vectors stay in the database until a query reads them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,11 @@ import numpy as np
 
 from thumbindex.index.catalog import StoreCatalog
 from thumbindex.index.duplicate_clusters import DuplicateRecords, StoreDuplicates, pairs_of_rows
+from thumbindex.index.keyword_index import SegmentKeywordIndex
 from thumbindex.index.snapshot import FolderSnapshot, build_link_graph
 from thumbindex.ports import Snapshot
 from thumbindex.postgres.database import DatabaseSession
-from thumbindex.postgres.published_keyword_index import (
-    PostingsCache,
-    PublishedKeywordIndex,
-    read_segments,
-)
+from thumbindex.postgres.published_keyword_index import read_segments
 from thumbindex.postgres.published_store import FolderState, PublishedStore
 from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS, PostgresVectorIndex
 
@@ -29,7 +26,6 @@ from thumbindex.postgres.published_vectors import MAX_EXACT_VECTORS, PostgresVec
 class PublishedIndex(FolderSnapshot):
     """The snapshot of a published folder."""
 
-    postings: PostingsCache
     state: FolderState
 
 
@@ -43,9 +39,8 @@ def open_published(
     """
     state = store.state
     catalog = StoreCatalog(store, state.name, None if last is None else last.catalog)
-    postings = PostingsCache(store) if last is None else last.postings
-    segments = read_segments(store, postings, () if last is None else last.keyword.segments)
-    keyword = PublishedKeywordIndex(segments, catalog, postings)
+    segments = read_segments(store, () if last is None else last.keyword.segments)
+    keyword = SegmentKeywordIndex(segments, catalog)
     graph = build_link_graph(catalog, None if last is None else last.graph)
     duplicates = StoreDuplicates(
         catalog, _read_duplicates(store, None if last is None else last.duplicates.records)
@@ -60,9 +55,7 @@ def open_published(
         duplicates,
     )
     fingerprint, model = store.meta("fingerprint"), store.meta("model")
-    return PublishedIndex(
-        snapshot, catalog, keyword, graph, duplicates, fingerprint, model, postings, state
-    )
+    return PublishedIndex(snapshot, catalog, keyword, graph, duplicates, fingerprint, model, state)
 
 
 def _read_duplicates(store: PublishedStore, last: DuplicateRecords | None) -> DuplicateRecords:

@@ -46,7 +46,7 @@ CREATE TABLE parts (
     folder int NOT NULL, segment text COLLATE "C" NOT NULL, name text COLLATE "C" NOT NULL, data bytea NOT NULL,
     PRIMARY KEY (folder, segment, name)
 ) PARTITION BY LIST (folder);
-ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- uncompressed, so that slices can be read
+ALTER TABLE parts ALTER COLUMN data SET STORAGE EXTERNAL; -- not compressed: numbers compress badly
 
 -- `halfvec` has no fixed length here, since folders may use different models.
 CREATE TABLE vectors (
