@@ -120,9 +120,9 @@ def test_commands_share_opening_flags() -> None:
         "install",
         "doctor",
     )
-    assert {
-        name: {"folder", "index", "config", "set", "json"} - flags(name) for name in commands
-    } == {name: set() for name in commands}
+    assert {name: {"folder", "index", "config", "set"} - flags(name) for name in commands} == {
+        name: set() for name in commands
+    }
 
 
 def test_description_of_limit_states_configured_default() -> None:

@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 
 from notes import write
 from program import app
-from schemas import checked
 
 Install = Callable[..., Result]
 
@@ -238,12 +237,6 @@ def test_nothing_is_written_if_one_file_is_broken(install: Install, home: Path) 
     assert (
         ".claude.json:1:2: expecting property name enclosed in double quotes. Nothing was changed"
     ) in result.stderr
-
-
-def test_install_json_fits_its_schema(install: Install, home: Path) -> None:
-    write(home / ".cursor" / "mcp.json", "{}")
-    payload = checked(install("Cursor", "--json"), "install")
-    assert payload["files"][0]["backup"] == str(home / ".cursor" / "mcp.json.thumbindex-backup")
 
 
 @pytest.mark.parametrize(

@@ -107,9 +107,9 @@ def test_first_query_waits_for_the_index_and_edits_are_found(tmp_path: Path) -> 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
 def test_signal_lets_running_requests_finish(tmp_path: Path) -> None:
     """A running request is answered, a stream ends at once, and nothing more is printed."""
-    with process(tmp_path, "--json", "--set", "serve.watch.enabled=false") as running:
+    with process(tmp_path, "--set", "serve.watch.enabled=false") as running:
         assert running.stdout is not None
-        url = json.loads(running.stdout.readline())["url"]
+        url = running.stdout.readline().strip()
         wait_until_ready(url)
         (tmp_path / "notes" / "pears.md").write_text("# Pears\n\nPears ripen.\n", encoding="utf-8")
         answers: list[Any] = []
@@ -268,10 +268,10 @@ def test_terminal_shows_how_to_use_the_address(tmp_path: Path) -> None:
 def test_one_time_address_works_once_and_the_terminal_shows_the_next(
     tmp_path: Path,
 ) -> None:
-    with process(tmp_path, "--json", command=PAGE) as running, httpx2.Client(timeout=60) as browser:
+    with process(tmp_path, command=PAGE) as running, httpx2.Client(timeout=60) as browser:
         assert running.stdout is not None
         assert running.stderr is not None
-        once = json.loads(running.stdout.readline())["url"]
+        once = running.stdout.readline().strip()
         base = once.partition("/sign-in")[0]
         assert browser.get(once).status_code == 303
         # screens wait only briefly for the index

@@ -31,7 +31,7 @@ from thumbindex.cli.terminal import (
 from thumbindex.errors import ModelError, UsageError
 from thumbindex.model import Cluster, DuplicateReport, Verdict
 from thumbindex.opening import OpenOptions
-from thumbindex.present.as_json import as_json, duplicates_payload
+from thumbindex.present.as_json import duplicates_payload
 from thumbindex.present.clusters import diff_texts
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.text import plural, printable_line, strip_controls
@@ -229,7 +229,6 @@ def decide_cluster(
     note: Annotated[
         str, typer.Option("--note", metavar="TEXT", help="The reason, shown in the list.")
     ] = "",
-    as_json: JsonOption = False,
 ) -> int:
     """Decide whether the passages of a cluster are the same.
 
@@ -241,7 +240,7 @@ def decide_cluster(
     with open_for(ctx, opening) as library:
         decided = library.decisions().decide(cluster, chosen, note)
         done = "Shown once." if chosen == "same" else "Kept apart."
-        _print_decision(library, decided, done, as_json)
+        _print_decision(library, decided, done)
     return FOUND
 
 
@@ -252,12 +251,11 @@ def undo_decision(
     ctx: typer.Context,
     opening: OpenOptions,
     cluster: ClusterArgument,
-    as_json: JsonOption = False,
 ) -> int:
     """Undo the decision about a cluster."""
     with open_for(ctx, opening) as library:
         undone = library.decisions().decide(cluster, None)
-        _print_decision(library, undone, "Decision undone.", as_json)
+        _print_decision(library, undone, "Decision undone.")
     return FOUND
 
 
@@ -299,12 +297,9 @@ def _bring_up_to_date(library: Library) -> None:
         print_error(f"{error} Listing the duplicates that were found earlier.")
 
 
-def _print_decision(library: Library, cluster: Cluster, done: str, in_json: bool) -> None:
-    if in_json:
-        print_json(as_json(cluster))
-    else:
-        print_line(done)
-        print_summary(cluster, dict(library.folders))
+def _print_decision(library: Library, cluster: Cluster, done: str) -> None:
+    print_line(done)
+    print_summary(cluster, dict(library.folders))
 
 
 def review_clusters(library: Library, undecided: list[Cluster], keys: Iterator[str]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,12 +13,12 @@ import typer
 
 from thumbindex import postgres
 from thumbindex.background.supervisor import IndexerSupervisor, indexer_command
-from thumbindex.cli.options import JsonOption, open_for, opening_or_engine_options
+from thumbindex.cli.options import open_for, opening_or_engine_options
 from thumbindex.cli.program import Program
-from thumbindex.cli.terminal import ProgressDisplay, print_json, print_line
+from thumbindex.cli.terminal import ProgressDisplay, print_line
 from thumbindex.errors import StorageError, UnknownFolderError, UsageError
 from thumbindex.opening import OpenOptions
-from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
+from thumbindex.present.exit_codes import FOUND, exits_with_code, print_error
 from thumbindex.text import plural
 
 if TYPE_CHECKING:
@@ -53,7 +53,6 @@ def database_url(opening: OpenOptions) -> str:
 def migrate(
     ctx: typer.Context,
     opening: OpenOptions,
-    as_json: JsonOption = False,
 ) -> int:
     """Create the tables in a database.
 
@@ -62,9 +61,7 @@ def migrate(
     url = database_url(opening)
     with closing(postgres.Engine(url, writes=True)) as database:
         before, after = database.migrate(), database.version()
-    if as_json:
-        print_json({"before": before, "schema": after})
-    elif before == after:
+    if before == after:
         print_line(f"The tables already have schema {after}: nothing was changed.")
     else:
         replaced = (
@@ -88,7 +85,6 @@ def publish(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep running and publish each change of the notes.")
     ] = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Index folders on this machine and publish the changes.
 
@@ -100,23 +96,15 @@ def publish(
 
     with open_for(ctx, local) as library:
         if watch:
-            _follow(library, local, url, as_json)
+            _follow(library, local, url)
         with ProgressDisplay() as show:
             library.index(progress=show, after_others=True)
             publications = postgres.publish_folders(library.opened, url, show)
         names = [name for name, _ in library.folders]
-    if as_json:
-        print_json(
-            {
-                "published": [asdict(publication) for publication in publications],
-                "unchanged": sorted({*names} - {publication.name for publication in publications}),
-            }
-        )
-    else:
-        for publication in publications:
-            print_line(_publication_line(publication))
-        for name in sorted({*names} - {publication.name for publication in publications}):
-            print_line(f"{name}: unchanged, already published")
+    for publication in publications:
+        print_line(_publication_line(publication))
+    for name in sorted({*names} - {publication.name for publication in publications}):
+        print_line(f"{name}: unchanged, already published")
     return FOUND
 
 
@@ -128,7 +116,7 @@ def _publication_line(published: Any) -> str:
     )
 
 
-def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> None:
+def _follow(library: Library, opening: OpenOptions, url: str) -> None:
     """Publish each generation until interrupted."""
     folders, show = library.opened, ProgressDisplay()
     is_watched = library.config.serve.watch.enabled
@@ -139,7 +127,7 @@ def _follow(library: Library, opening: OpenOptions, url: str, as_json: bool) -> 
     # a child process keeps the indexes up to date if no other process does
     indexer = IndexerSupervisor(partial(indexer_command, opening), folders if is_watched else ())
     indexer.start()
-    builder = Builder(folders, url, as_json, tell=show)
+    builder = Builder(folders, url, tell=show)
     last_notes: tuple[str, ...] = ()
     try:
         with show:  # only the first load is slow
@@ -163,11 +151,8 @@ class Builder:
         self,
         folders: Sequence[Folder],
         url: str,
-        as_json: bool,
         tell: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-
-        self._as_json = as_json
         self._open = partial(postgres.PublishJob, folders, url, tell)
         # an error at the start ends the command
         self._publishing: postgres.PublishJob | None = self._open()
@@ -180,10 +165,7 @@ class Builder:
             self._publishing = self._publishing or self._open()
             publications = self._publishing.publish_changes()
             for publication in publications:
-                if self._as_json:
-                    print_json(asdict(publication))
-                else:
-                    print_line(_publication_line(publication))
+                print_line(_publication_line(publication))
             if time.monotonic() >= self._next_index_check:
                 self._publishing.create_vector_indexes()
                 self._next_index_check = time.monotonic() + VECTOR_INDEX_SECONDS
@@ -205,38 +187,6 @@ class Builder:
             self._publishing.close()
 
 
-@engine.command("folders", examples=("engine folders --engine postgresql://db.example.org/notes",))
-@exits_with_code
-@opening_or_engine_options
-def engine_folders(ctx: typer.Context, opening: OpenOptions, as_json: JsonOption = False) -> int:
-    """List the published folders.
-
-    Shows each folder's generation, size, and the last time a builder confirmed it.
-    """
-    url = database_url(opening)
-    with closing(postgres.Engine(url)) as database:
-        published = postgres.list_published(database)
-    folders = [
-        folder for folder in published if not opening.folder or folder.name in opening.folder
-    ]
-    if as_json:
-        keys = ("name", "generation", "documents", "chunks", "vectors", "published")
-        facts = [
-            {key: value for key, value in asdict(folder).items() if key in keys}
-            for folder in folders
-        ]
-        print_json({"folders": facts})
-    for folder in folders if not as_json else ():
-        size = (
-            f"{plural(folder.documents, 'note')}, {plural(folder.chunks, 'passage')}, "
-            f"{plural(folder.vectors, 'vector')}"
-        )
-        print_line(f"{folder.name}: generation {folder.generation:,}, {size}, {folder.published}")
-    if not folders and not as_json:
-        print_line("No folder is published. Run `thumbindex engine publish --folder DIR`.")
-    return FOUND if folders else NOT_FOUND
-
-
 @engine.command(
     "forget", examples=("engine forget notes --engine postgresql://db.example.org/notes",)
 )
@@ -247,9 +197,8 @@ def engine_forget(
     opening: OpenOptions,
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="The folder's name in `thumbindex engine folders`."),
+        typer.Argument(metavar="NAME", help="The folder's name in `thumbindex status`."),
     ],
-    as_json: JsonOption = False,
 ) -> int:
     """Remove a folder from the database.
 
@@ -258,12 +207,9 @@ def engine_forget(
     url = database_url(opening)
     if not postgres.forget_folder(url, name):
         raise UnknownFolderError(
-            f"No published folder is named {name!r}: `thumbindex engine folders` lists them."
+            f"No published folder is named {name!r}: `thumbindex status --engine URL` lists them."
         )
-    if as_json:
-        print_json({"forgotten": name})
-    else:
-        print_line(
-            f"{name} is no longer published. A builder that is still running will publish it again."
-        )
+    print_line(
+        f"{name} is no longer published. A builder that is still running will publish it again."
+    )
     return FOUND

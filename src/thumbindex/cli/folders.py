@@ -83,7 +83,6 @@ def add(
         ),
     ] = None,
     config: ConfigOption = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Give a folder a name.
 
@@ -128,16 +127,6 @@ def add(
     library.index_paths_of(settings.index.directory, root)
     entry = {"path": _with_tilde(root), **({"about": one_line(about)} if about else {})}
     _change(path, lambda text: _with_folder(text, chosen, entry))
-    if as_json:
-        print_json(
-            {
-                "name": chosen,
-                "path": str(root),
-                "about": entry.get("about", ""),
-                "config": str(path),
-            }
-        )
-        return FOUND
     print_line(f"Added {chosen} ({root}) to {path}.")
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
@@ -189,7 +178,6 @@ def folders(
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The folder's name, or its path.")],
     config: ConfigOption = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Remove a folder's name; notes and index stay."""
     settings = OpenOptions(config=config).load()
@@ -211,9 +199,6 @@ def remove(
             hint = "no folder is configured. To add one, run `thumbindex add DIR`."
         raise UsageError(f"No folder is named {one_line(name)!r}: {hint}")
     _change(path, lambda text: _without_folder(text, chosen))
-    if as_json:
-        print_json({"name": chosen, "path": str(roots[chosen]), "config": str(path)})
-        return FOUND
     print_line(f"Removed {chosen} from {path}. Its notes are untouched.")
     if chosen in settings.folder_tokens:
         print_line(
@@ -408,7 +393,6 @@ def forget(
             "none, of the current folder.",
         ),
     ] = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Delete the index of a folder, with your decisions and judgments; never its notes.
 
@@ -431,10 +415,7 @@ def forget(
             )
         folders = opened.forget()
         erase_answer(root for _, root in opened.folders)
-    if as_json:
-        print_json(status_payload(folders))
-    else:
-        print_forgotten(folders)
+    print_forgotten(folders)
     return FOUND
 
 

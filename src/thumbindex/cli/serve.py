@@ -11,12 +11,10 @@ import typer
 
 from thumbindex.background.host import Closeable, StartCommandServer
 from thumbindex.cli.options import (
-    JsonOption,
     opening_options,
     opening_or_engine_options,
     with_enclosing_folder,
 )
-from thumbindex.cli.terminal import print_json
 from thumbindex.errors import UsageError
 from thumbindex.mcp.stdio import serve_stdio
 from thumbindex.opening import OpenOptions
@@ -91,13 +89,6 @@ def serve(
     page: Annotated[
         bool, typer.Option("--page", help="With --http, also serve the page for browsers.")
     ] = False,
-    as_json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="With --http, print the address as JSON.",
-        ),
-    ] = False,
 ) -> int:
     """Run the MCP server over stdio or HTTP.
 
@@ -111,7 +102,7 @@ def serve(
     }
     settings = {name: value for name, value in options.items() if value is not None}
     if http:
-        return _web_servers().serve_http(opening, settings, _command_server(ctx), as_json=as_json)
+        return _web_servers().serve_http(opening, settings, _command_server(ctx))
     if settings:
         raise UsageError(
             f"--{next(iter(settings)).replace('_', '-')} needs a server over HTTP: add --http."
@@ -137,7 +128,6 @@ def page(
     no_browser: Annotated[
         bool, typer.Option("--no-browser", help="Print the address without opening it.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON.")] = False,
 ) -> int:
     """Show the notes on a page in your browser.
 
@@ -148,7 +138,6 @@ def page(
         port,
         _command_server(ctx),
         opens_browser=not no_browser,
-        as_json=as_json,
     )
 
 
@@ -168,7 +157,6 @@ def token(
             help="File for the token's hash (default: the configured one).",
         ),
     ] = None,
-    as_json: JsonOption = False,
 ) -> int:
     """Create a token for a client of `serve --http`.
 
@@ -177,15 +165,12 @@ def token(
     configured = opening.load().serve.http.token_file
     path = (token_file or (Path(configured) if configured else default_token_file())).expanduser()
     secret = add_token(path, name)
-    if as_json:
-        print_json({"name": name, "token": secret, "token_file": str(path)})
-    else:
-        typer.echo(secret)
-        print_error(f"Only its hash is stored, in {path}.")
-        print_error("Clients send it as `Authorization: Bearer TOKEN`.")
-        if path == default_token_file():
-            print_error(
-                "From its next start, `thumbindex serve --http` requires a token from this file, "
-                "unless `token_file` or `issuer` is set."
-            )
+    typer.echo(secret)
+    print_error(f"Only its hash is stored, in {path}.")
+    print_error("Clients send it as `Authorization: Bearer TOKEN`.")
+    if path == default_token_file():
+        print_error(
+            "From its next start, `thumbindex serve --http` requires a token from this file, "
+            "unless `token_file` or `issuer` is set."
+        )
     return FOUND

@@ -19,7 +19,6 @@ from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.doctor import run_checks
 from thumbindex.install.plan import (
     EntryLocation,
-    FileChange,
     entry_command,
     entry_location,
     find_client,
@@ -70,7 +69,6 @@ def install(
             help="Also tell the client to use the tools, in its CLAUDE.md or AGENTS.md.",
         ),
     ] = False,
-    as_json: JsonOption = False,
 ) -> int:
     """Set up an MCP client to start the server.
 
@@ -80,7 +78,7 @@ def install(
     Without CLIENT, lists the clients on this machine; with --project, sets up Claude Code.
     """
     if client is None and not project:
-        return _list_clients(this_machine(), as_json)
+        return _list_clients(this_machine())
     chosen, machine = find_client(client or _PROJECT_CLIENT), this_machine()
     here = absolute_path(".")
     location = project_location(chosen, here) if project else entry_location(chosen, machine)
@@ -124,12 +122,8 @@ def install(
     backups = list[Path | None]()
     for change in changes:
         backups.append(None if dry_run else change.write())
-        if not as_json:
-            text = change.difference() or f"{change.path}: nothing to change"
-            typer.echo(text, nl=change.is_empty)
-    if as_json:
-        _print_as_json(chosen, dry_run, changes, backups)
-        return FOUND
+        text = change.difference() or f"{change.path}: nothing to change"
+        typer.echo(text, nl=change.is_empty)
     for change in changes:
         if not (dry_run or uninstall or change.is_empty):
             typer.echo(f"Written to {change.path}")
@@ -161,42 +155,14 @@ def _dropped_folders(
     ]
 
 
-def _print_as_json(
-    client: Client, dry_run: bool, changes: Sequence[FileChange], backups: Sequence[Path | None]
-) -> None:
-    files = [
-        {
-            "path": str(change.path),
-            "changed": not change.is_empty,
-            "difference": change.difference(),
-            "backup": str(backup) if backup else None,
-        }
-        for change, backup in zip(changes, backups, strict=True)
-    ]
-    print_json({"client": client.name, "dry_run": dry_run, "files": files})
-
-
 _PROJECT_CLIENT = "claude-code"
 """Default client of `--project`. Other clients also read its file, `.mcp.json`."""
 
 
-def _list_clients(machine: Machine, as_json: bool) -> int:
+def _list_clients(machine: Machine) -> int:
     """List the clients on this machine: those set up, and the commands for the others."""
     installed = [client for client in CLIENTS if client.is_installed(machine)]
     set_up = [client for client in installed if _is_set_up(client, machine)]
-    if as_json:
-        facts = [
-            {
-                "name": client.name,
-                "title": client.title,
-                "found": client in installed,
-                "set_up": client in set_up,
-                "path": str(client.file(machine)),
-            }
-            for client in CLIENTS
-        ]
-        print_json({"clients": facts})
-        return FOUND
     if not installed:
         typer.echo("No supported client was found on this machine.")
     width = max((len(client.title) for client in installed), default=0)

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from thumbindex.postgres.published_folders import (
         PublishedFolders,
         diagnose_database,
-        list_published,
         open_published_folders,
     )
     from thumbindex.postgres.published_store import PublishedStore
@@ -24,7 +23,6 @@ __all__ = [
     "PublishedStore",
     "diagnose_database",
     "forget_folder",
-    "list_published",
     "open_published_folders",
     "publish_folders",
 ]

@@ -464,8 +464,6 @@ def serve_http(
     opening: OpenOptions,
     cli_settings: Mapping[str, Any],
     start_command_server: StartCommandServer,
-    *,
-    as_json: bool,
 ) -> int:
     """Serve clients until a signal, then exit the process.
 
@@ -499,7 +497,7 @@ def serve_http(
         hint = connection_hint(
             address, requires_token=site.requires_token, has_page=config.serve.http.page
         )
-        _print_address(outgoing, address, hint, as_json=as_json)
+        _print_address(outgoing, address, hint)
 
     try:
         _serve(site, config.serve.http, on_listening)
@@ -521,7 +519,6 @@ def serve_page(
     start_command_server: StartCommandServer,
     *,
     opens_browser: bool,
-    as_json: bool,
 ) -> int:
     """Serve only the page, to browsers on this machine, until a signal, then exit the process.
 
@@ -557,7 +554,7 @@ def serve_page(
                 "Your browser should open this address. If not, open it yourself; it works once. "
                 "Press Ctrl-C to stop.\n"
             )
-        _print_address(outgoing, one_time_url, hint, as_json=as_json)
+        _print_address(outgoing, one_time_url, hint)
 
     key = OneTimeKey(announce)
     ports = (PAGE_PORT, 0) if port is None else (port,)
@@ -580,10 +577,10 @@ def serve_page(
     return _exit()
 
 
-def _print_address(outgoing: TextIO, address: str, hint: str, *, as_json: bool) -> None:
+def _print_address(outgoing: TextIO, address: str, hint: str) -> None:
     """Start the log, and print `address`. In a terminal, also print `hint`."""
     logging.getLogger().addHandler(ServerLog(sys.stderr))
-    outgoing.write(f"{json.dumps({'url': address}, ensure_ascii=False) if as_json else address}\n")
+    outgoing.write(f"{address}\n")
     outgoing.flush()
     if sys.stderr.isatty():
         sys.stderr.write(hint)
