@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from statistics import fmean
@@ -17,11 +16,10 @@ import numpy as np
 from thumbindex.compare.differences import judge_pair
 from thumbindex.compare.tokens import tokenize
 from thumbindex.errors import StorageError
-from thumbindex.index.chunk_vectors import chunk_matrix, chunk_vectors, chunks_without_vector
+from thumbindex.index.chunk_vectors import chunk_vectors, chunks_without_vector
 from thumbindex.index.duplicate_tables import DuplicateFindings, DuplicatePair, DuplicateTables
 from thumbindex.index.snapshot import load_vectors
 from thumbindex.index.store import Store
-from thumbindex.index.vectors import FaissVectors, Part
 from thumbindex.index.writer import Writer
 from thumbindex.library.embedding import split_batches
 from thumbindex.library.indexed_folders import Folder
@@ -51,25 +49,8 @@ _CHUNK_BATCH = 256
 _PAIR_BATCH, _COMMIT_BATCH = 64, 1000
 """Pairs judged between two yields, and pairs per commit."""
 
-_MAX_CACHED_VIEWS = 4
-"""Maximum folders whose vectors stay in memory between edits."""
-
 _ChunkDocuments = dict[int, int]
 """Document row ids by chunk row id."""
-
-
-@dataclass(slots=True)
-class _CachedVectors:
-    """The vectors of one folder's chunks, cached between edits."""
-
-    identity: tuple[int, int, str]  # the store's device and inode, and the model
-    view: FaissVectors
-    last: int  # the view has all rows up to this one
-    deleted: set[int] = field(default_factory=set)  # rows to remove from the view
-
-
-_views: dict[str, _CachedVectors] = {}
-_guard = threading.Lock()
 
 
 def _file_identity(store: Store) -> tuple[int, int]:
@@ -77,36 +58,11 @@ def _file_identity(store: Store) -> tuple[int, int]:
     return stat.st_dev, stat.st_ino
 
 
-@contextmanager
-def _cached_vectors(store: Store, fingerprint: str, last: int) -> Iterator[_CachedVectors]:
-    """Yield the vectors of a folder's chunks up to row `last`, from the cache if possible."""
-    identity = (*_file_identity(store), fingerprint)
-    with _guard:
-        cached = _views.pop(str(store.path), None)  # so that no other thread uses it
-    if cached is None or cached.identity != identity or cached.last > store.last_row:
-        cached = _CachedVectors(identity, load_vectors(store), last)
-    deleted = np.array(sorted(cached.deleted), dtype=np.int64)
-    cached.deleted.clear()
-    new = np.array([row for row, _ in store.chunk_rows_between(cached.last, last)], dtype=np.int64)
-    missing = np.setdiff1d(new, np.setdiff1d(cached.view.rows(), deleted)).tolist()
-    cached.view = cached.view.with_changes(
-        deleted, [Part(*chunk_matrix(store, missing))], len(missing)
-    )
-    cached.last = max(cached.last, last)
-    try:
-        yield cached
-    finally:
-        with _guard:
-            _views[str(store.path)] = cached
-            while len(_views) > _MAX_CACHED_VIEWS:
-                del _views[next(iter(_views))]
-
-
 class _Comparison:
     """Compares new chunks within their document and with similar chunks in other documents."""
 
-    def __init__(self, store: Store, settings: IndexSettings, cached: _CachedVectors) -> None:
-        self.store, self.settings, self.cached = store, settings, cached
+    def __init__(self, store: Store, settings: IndexSettings) -> None:
+        self.store, self.settings, self.vectors = store, settings, load_vectors(store)
 
     def compare(self, rows: _ChunkDocuments, mark: str) -> Generator[None, None, DuplicateFindings]:
         """Compare new chunks with the store; yield between steps to let other work run.
@@ -195,14 +151,13 @@ class _Comparison:
         The cosine of a pair is at least the minimum of the grey zone.
         """
         limit = self.settings.duplicates.nearest
-        queries, neighbors, _ = self.cached.view.range_search(
+        queries, neighbors, _ = self.vectors.range_search(
             np.stack([vectors[row] for row in rows]),
             self.settings.duplicates.review_similarity,
             limit + _EXTRA_NEIGHBORS,
         )
         unique_neighbors = np.unique(neighbors).tolist()
         documents = self.store.documents_of_chunks(unique_neighbors)
-        self.cached.deleted.update(row for row in unique_neighbors if row not in documents)
         repeated = self.store.duplicates.repeats_among(list(documents))
         counts: Counter[int] = Counter()
         for n, neighbor in zip(queries.tolist(), neighbors.tolist(), strict=True):
@@ -301,27 +256,26 @@ def duplicate_steps(folder: Folder) -> Iterator[None]:
                 return is_current
 
         parts = list(_document_batches(rows)) or [{}]
-        with _cached_vectors(store, fingerprint, last) as cached:
-            comparison = _Comparison(store, settings, cached)
-            for n, part in enumerate(parts, 1):
-                findings = yield from comparison.compare(
-                    part, f"{version} {last if n == len(parts) else max(part)}"
-                )
-                if from_scratch:  # the new mark stops other processes that began at the same point
-                    if not commit(partial(DuplicateTables.clear_findings, progress=f"{version} 0")):
-                        break
-                    from_scratch, mark = False, f"{version} 0"
-                for pairs in split_batches(findings.pairs, _COMMIT_BATCH):
-                    commit(partial(DuplicateTables.add_pairs, rows=pairs))
-                    yield
-                if not commit(
-                    partial(DuplicateTables.save_findings, findings=findings, decided=decided)
-                ):
+        comparison = _Comparison(store, settings)
+        for n, part in enumerate(parts, 1):
+            findings = yield from comparison.compare(
+                part, f"{version} {last if n == len(parts) else max(part)}"
+            )
+            if from_scratch:  # the new mark stops other processes that began at the same point
+                if not commit(partial(DuplicateTables.clear_findings, progress=f"{version} 0")):
                     break
-                chunks, repeats = chunks + len(part), repeats + len(findings.repeats)
-                boosts += [boost for _, boost, _ in findings.boosts]
-                mark = findings.progress
+                from_scratch, mark = False, f"{version} 0"
+            for pairs in split_batches(findings.pairs, _COMMIT_BATCH):
+                commit(partial(DuplicateTables.add_pairs, rows=pairs))
                 yield
+            if not commit(
+                partial(DuplicateTables.save_findings, findings=findings, decided=decided)
+            ):
+                break
+            chunks, repeats = chunks + len(part), repeats + len(findings.repeats)
+            boosts += [boost for _, boost, _ in findings.boosts]
+            mark = findings.progress
+            yield
     mean = fmean(boosts) if boosts else 0.0
     counts = IngestionCounts("", chunks, repeats, len(boosts), mean, max(boosts, default=0.0))
     if settings.ingest.log:
