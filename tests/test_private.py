@@ -30,7 +30,7 @@ from thumbindex.library import Library
 from thumbindex.library.note_lookup import NoteLookup
 from thumbindex.library.reader import DiskReader
 from thumbindex.library.reading import outline_headings, read_excerpt
-from thumbindex.mcp.resources import complete_argument, list_resources
+from thumbindex.mcp.resources import list_resources
 from thumbindex.model import Progress
 from thumbindex.ports import Vector
 from thumbindex.present.as_json import status_payload
@@ -82,7 +82,7 @@ def replies_about(library: Library, path: str) -> list[str]:
         lambda: library.why(path, "apples"),
         lambda: library.why(str(library.folders[0][1] / path), "apples"),
         lambda: library.query(f"{SECRET} apples", path=[path]).passages,
-        lambda: complete_argument(library, "path", path),
+        lambda: library.suggest_notes(path, 9),
         lambda: library.verify(f'{path}#Hidden (line 3): "{SECRET} apples"'),
     ]
     replies = []

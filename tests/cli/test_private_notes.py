@@ -32,7 +32,6 @@ SECRET = "Zanzibarquetzal"
 
 HIDDEN = "journal/day.md"
 URI = f"thumbindex://vault/{HIDDEN}"
-TEMPLATE = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
 
 BY_KEY = f"---\nprivate: true\n---\n# Day\n\n{SECRET} apples.\n"
 BY_TAG = f"# Day #private\n\n{SECRET} apples.\n"
@@ -98,12 +97,6 @@ async def told(vault: Vault, path: str) -> dict[str, str]:
             "resources/list": client.list_resources,
             "resources/read": lambda: client.read_resource(uri),
             "resources/subscribe": lambda: client.subscribe_resource(uri),
-            "completion of a path": lambda: client.complete(
-                TEMPLATE, {"name": "path", "value": Path(path).parts[0][:3]}
-            ),
-            "completion of a folder": lambda: client.complete(
-                TEMPLATE, {"name": "folder", "value": ""}
-            ),
         }
         for name, way in ways.items():
             try:
@@ -144,10 +137,7 @@ async def test_public_note_appears_on_every_compared_surface(
     before = await told(vault, HIDDEN)
     vault.write(HIDDEN, BY_GLOB)
     after = await told(vault, HIDDEN)
-    assert {name for name in before if before[name] == after[name]} == {
-        "resources/subscribe",
-        "completion of a folder",
-    }
+    assert {name for name in before if before[name] == after[name]} == {"resources/subscribe"}
 
 
 async def test_subscribers_hear_nothing_about_private_notes(

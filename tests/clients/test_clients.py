@@ -54,7 +54,7 @@ OF_THE_SUITES_OWN = (
     "tools-call-image tools-call-audio tools-call-embedded-resource tools-call-mixed-content "
     "tools-call-with-logging tools-call-with-progress json-schema-2020-12 server-sse-polling "
     # tools that query the client's model or user; ours do not
-    "tools-call-sampling tools-call-elicitation elicitation-sep1034-defaults "
+    "completion-complete tools-call-sampling tools-call-elicitation elicitation-sep1034-defaults "
     "elicitation-sep1330-enums "
     # its demonstration resources (test://…) and prompts
     "resources-read-text resources-read-binary resources-templates-read resources-subscribe "
@@ -66,7 +66,7 @@ OF_THE_SUITES_OWN = (
 """Scenarios that need features of the suite's own server."""
 
 APPLICABLE = (
-    "server-initialize ping completion-complete tools-list "
+    "server-initialize ping tools-list "
     "tools-call-simple-text tools-call-error "
     "server-sse-multiple-streams resources-list prompts-list dns-rebinding-protection"
 )
@@ -99,12 +99,12 @@ def options(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def url(options: list[str]) -> Iterator[str]:
     """Serve the same notes over HTTP."""
-    command = [sys.executable, *options, "--http", "--port=0", "--json"]
+    command = [sys.executable, *options, "--http", "--port=0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     ) as process:
         assert process.stdout
-        yield json.loads(process.stdout.readline())["url"]
+        yield process.stdout.readline().strip()
         process.terminate()
 
 

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import mcp_types as types
 import pytest
 from click.testing import CliRunner, Result
 from mcp import Client
@@ -161,13 +160,10 @@ async def all_requests(client: Client, path: str) -> list[object]:
     for tool, arguments in calls:
         result = await client.call_tool(tool, arguments)
         outputs.append((result.is_error, result.content[0].text))
-    template = types.ResourceTemplateReference(uri="thumbindex://{folder}/{+path}")
     requests: list[Callable[[], Any]] = [
         lambda: client.read_resource(f"thumbindex://vault/{path}"),
         lambda: client.read_resource(f"thumbindex://{path}"),
         lambda: client.read_resource(f"file:///{path}"),
-        lambda: client.complete(template, {"name": "path", "value": path}),
-        lambda: client.complete(template, {"name": "path", "value": "n"}, {"folder": path}),
         *(
             partial(client.subscribe_resource, uri)
             for uri in (f"thumbindex://vault/{path}", f"thumbindex://{path}")

@@ -1,4 +1,4 @@
-"""Features of some protocol versions only: resource links and cancellation."""
+"""Cancellation, in protocol versions with a handshake."""
 
 import threading
 from collections.abc import Callable
@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import mcp_types as types
 import pytest
 from anyio.to_thread import run_sync
 from mcp import Client
-from mcp.server.lowlevel.server import Server
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from thumbindex.background.host import LibraryHost
 from thumbindex.library import Library
@@ -19,18 +16,6 @@ from thumbindex.mcp.server import build_server
 from thumbindex.opening import OpenOptions
 
 pytestmark = pytest.mark.anyio
-
-
-@pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
-async def test_resource_links_depend_on_the_protocol_version(
-    server: Server, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
-    monkeypatch.setattr("mcp.client.session.LATEST_HANDSHAKE_VERSION", version)
-    async with Client(server, mode="legacy") as client:
-        assert client.protocol_version == version
-        result = await client.call_tool("read", {"path": "sync.md"})
-    links = [part.uri for part in result.content if isinstance(part, types.ResourceLink)]
-    assert links == ([] if version < "2025-06-18" else ["thumbindex://vault/sync.md"])
 
 
 async def test_cancelled_query_stops_waiting(

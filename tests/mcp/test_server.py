@@ -333,18 +333,6 @@ async def test_documents_are_resources(server: Server) -> None:
     assert contents.text.endswith("dots and lines.")
 
 
-async def test_folders_and_paths_are_completed(server: Server) -> None:
-    async with Client(server) as client:
-        by_name = await client.complete(TEMPLATE, {"name": "path", "value": "gra"})
-        by_beginning = await client.complete(
-            TEMPLATE, {"name": "path", "value": "plugins/"}, {"folder": "vault"}
-        )
-        folder = await client.complete(TEMPLATE, {"name": "folder", "value": "V"})
-    assert by_name.completion.values == ["plugins/graph view.md"]
-    assert by_beginning.completion.total == 2
-    assert folder.completion.values == ["vault"]
-
-
 async def test_prompt_contains_the_question(server: Server) -> None:
     async with Client(server) as client:
         assert [entry.name for entry in (await client.list_prompts()).prompts] == [

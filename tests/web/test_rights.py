@@ -62,14 +62,6 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "an unknown tool": ("bands", {}),
 }
 
-RESOURCE = {"type": "ref/resource", "uri": "thumbindex://{folder}/{+path}"}
-
-
-def completion(argument: str, value: str, **more: Any) -> tuple[str, dict[str, Any]]:
-    params = {"ref": RESOURCE, "argument": {"name": argument, "value": value}}
-    return "completion/complete", {**params, **more}
-
-
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     **{
         name: ("tools/call", {"name": tool, "arguments": arguments})
@@ -79,9 +71,6 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "resources from": ("resources/list", {"cursor": "thumbindex://salaries/bands.md"}),
     "resource": ("resources/read", {"uri": "thumbindex://salaries/bands.md"}),
     "passage": ("resources/read", {"uri": "thumbindex://salaries/bands.md?is=1a2b3c4d#Bands"}),
-    "complete a folder": completion("folder", "sal"),
-    "complete a path": completion("path", ""),
-    "complete in the folder": completion("path", "", context={"arguments": {"folder": "salaries"}}),
     "discover": ("server/discover", {}),
     "tools": ("tools/list", {}),
 }

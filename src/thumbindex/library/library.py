@@ -726,11 +726,9 @@ class Library:
         """Return the notes with the most similar paths, best first."""
         return self._lookup(folder).similar_paths(path)
 
-    def suggest_notes(
-        self, typed: str, limit: int, *, folder: str | None = None
-    ) -> tuple[OutlineEntry, ...]:
+    def suggest_notes(self, typed: str, limit: int) -> tuple[OutlineEntry, ...]:
         """Return the `limit` notes whose names best complete the typed text."""
-        return self.browse(partial(complete_names, typed), limit, folder=folder)
+        return self.browse(partial(complete_names, typed), limit)
 
     @consistent_read
     def related(self, path: str, *, folder: str | None = None, limit: int = 10) -> RelatedNotes:

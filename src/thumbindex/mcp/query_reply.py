@@ -74,7 +74,6 @@ class Reply:
 
     text: str
     structured: dict[str, Any]
-    links: tuple[dict[str, Any], ...] = ()  # resource links to the documents in the answer
 
 
 @dataclass(frozen=True, slots=True)

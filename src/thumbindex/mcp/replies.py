@@ -17,7 +17,6 @@ from thumbindex.mcp.budget import (
     line_counter,
 )
 from thumbindex.mcp.query_reply import Reply
-from thumbindex.mcp.resources import resource_link
 from thumbindex.model import CitationCheck, Excerpt, ListedNote, OutlineEntry, Progress
 from thumbindex.present.as_json import as_json, excerpt_payload, related_payload, status_payload
 from thumbindex.present.sentences import (
@@ -71,11 +70,7 @@ def reply_read(library: Library, arguments: Mapping[str, Any]) -> Reply:
         return _read_several(library, paths, folder)
     excerpt = library.read(paths[0], folder=folder, heading=heading, lines=lines)
     shown = _cut_excerpt(excerpt, library.config.serve.read_tokens, library.count_tokens)
-    return Reply(
-        _excerpt_text(shown),
-        excerpt_payload(shown),
-        (resource_link(excerpt.folder, excerpt.path),),
-    )
+    return Reply(_excerpt_text(shown), excerpt_payload(shown))
 
 
 def _read_several(library: Library, paths: Sequence[str], folder: str | None) -> Reply:
@@ -100,9 +95,8 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
     texts, notes = list[str](), list[dict[str, Any]]()
 
     def cost(shown: Excerpt) -> int:
-        link = size(compact_json(resource_link(shown.folder, shown.path)))
         text = size(_excerpt_text(shown, several))
-        return max(text + link, size(compact_json(excerpt_payload(shown))))
+        return max(text, size(compact_json(excerpt_payload(shown))))
 
     for excerpt in excerpts:
         rest = Lines(excerpt.end_line, excerpt.end_line, len(excerpt.text) + 2)  # the longest
@@ -122,10 +116,7 @@ def _read_several(library: Library, paths: Sequence[str], folder: str | None) ->
     if left_out := citations[len(notes) :]:
         structured["left_out"] = left_out
         texts.append(one_line(f"(left out: {', '.join(left_out)}; call `read` again for these)"))
-    links = dict.fromkeys((item.folder, item.path) for item in excerpts[: len(notes)])
-    return Reply(
-        "\n\n".join(texts), structured, tuple(resource_link(folder, path) for folder, path in links)
-    )
+    return Reply("\n\n".join(texts), structured)
 
 
 def _cut_excerpt(excerpt: Excerpt, room: int, size: CountTokens) -> Excerpt:
@@ -225,18 +216,7 @@ def reply_related(library: Library, arguments: Mapping[str, Any]) -> Reply:
             for title, names in related_groups(related, limit)
         ),
     ]
-    paths = list(
-        dict.fromkeys(
-            (
-                *structured["links"],
-                *structured["backlinks"],
-                *(note.path for note in related.similar),
-            )
-        )
-    )[:limit]
-    return Reply(
-        "\n".join(lines), structured, tuple(resource_link(related.folder, path) for path in paths)
-    )
+    return Reply("\n".join(lines), structured)
 
 
 def reply_verify(library: Library, arguments: Mapping[str, Any]) -> Reply:

@@ -22,7 +22,7 @@ from mcp.server.subscriptions import (
 from thumbindex.background.host import Listener
 from thumbindex.errors import UnknownFolderError, UsageError
 from thumbindex.model import Changes, OutlineEntry
-from thumbindex.text import SCHEME, format_address, one_line, parse_address
+from thumbindex.text import SCHEME, format_address, parse_address
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -36,9 +36,6 @@ _MAX_URI_CHARS = 16_384
 
 _RESOURCES_PER_PAGE = 200
 """Resources per page of `resources/list`. A full page has about 40 KB."""
-
-_MAX_COMPLETIONS = 100
-"""Maximum completions per response. The protocol allows no more."""
 
 
 def parse_uri(uri: str) -> tuple[str, str]:
@@ -55,16 +52,6 @@ def parse_uri(uri: str) -> tuple[str, str]:
     return address.folder, address.path
 
 
-def resource_link(folder: str, path: str) -> dict[str, Any]:
-    """Return an MCP link to a document."""
-    return {
-        "type": "resource_link",
-        "uri": format_address(folder, path),
-        "name": one_line(path),
-        "mimeType": MARKDOWN_TYPE,
-    }
-
-
 def list_resources(
     library: Library, cursor: str | None
 ) -> tuple[tuple[OutlineEntry, ...], str | None]:
@@ -79,25 +66,6 @@ def list_resources(
     return page[:_RESOURCES_PER_PAGE], format_address(
         page[_RESOURCES_PER_PAGE - 1].folder, page[_RESOURCES_PER_PAGE - 1].path
     ) if more else None
-
-
-def complete_argument(
-    library: Library, argument: str, value: str, folder: str | None = None
-) -> tuple[list[str], bool]:
-    """Return completions of `value`, and whether there are more.
-
-    `argument` is the template's `folder` or `path`.
-    """
-    folders = [name for name, _ in library.folders]
-    values: Iterable[str] = ()
-    if argument == "folder":
-        values = sorted(name for name in folders if value.casefold() in name.casefold())
-    if argument == "path":
-        limit = len(folders) * (_MAX_COMPLETIONS + 1)
-        notes = library.suggest_notes(value, limit, folder=folder if folder in folders else None)
-        values = (note.path for note in notes)
-    unique = list(dict.fromkeys(values))  # two folders may contain the same path
-    return unique[:_MAX_COMPLETIONS], len(unique) > _MAX_COMPLETIONS
 
 
 # ------------------------------------------------------------------ subscriptions

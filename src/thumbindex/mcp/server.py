@@ -32,7 +32,6 @@ from thumbindex.mcp.resources import (
     MARKDOWN_TYPE,
     RESOURCE_TEMPLATE,
     Subscribers,
-    complete_argument,
     list_resources,
     parse_uri,
     subscriptions_lifespan,
@@ -55,12 +54,6 @@ _TOOL_ANNOTATIONS: Mapping[str, bool] = {
     "openWorldHint": False,
 }
 """Annotations that all tools share."""
-
-_VERSIONS_WITHOUT_LINKS = ("2024-11-05", "2025-03-26")
-"""Protocol versions that have no resource links.
-
-Strict clients of these versions reject results that contain links.
-"""
 
 _LOG = logging.getLogger(__name__)
 
@@ -192,8 +185,7 @@ def build_server(
 ) -> Server[Subscribers]:
     """Build the MCP server.
 
-    Set `is_local` to false for clients on other machines. Replies then contain no links that open
-    notes in an editor.
+    Set `is_local` to false for clients on other machines: absolute paths are then refused.
     """
     requests = _Requests(library_host, is_local)
     names = [name for name, _ in folders]
@@ -217,7 +209,6 @@ def build_server(
         on_subscriptions_listen=requests.listen,
         on_list_prompts=requests.list_prompts,
         on_get_prompt=requests.get_prompt,
-        on_completion=requests.complete,
     )
     server.add_notification_handler(
         "notifications/initialized", types.NotificationParams, requests.follow_client
@@ -285,12 +276,10 @@ class _Requests:
                 content=[types.TextContent(type="text", text=describe_unexpected(error))],
                 is_error=True,
             )
-        links = reply.links if ctx.session.protocol_version not in _VERSIONS_WITHOUT_LINKS else ()
-        content: list[types.ContentBlock] = [
-            types.TextContent(type="text", text=reply.text),
-            *map(types.ResourceLink.model_validate, links),
-        ]
-        return types.CallToolResult(content=content, structured_content=reply.structured)
+        return types.CallToolResult(
+            content=[types.TextContent(type="text", text=reply.text)],
+            structured_content=reply.structured,
+        )
 
     async def list_resources(
         self, ctx: Any, params: types.PaginatedRequestParams | None
@@ -396,21 +385,6 @@ class _Requests:
             )
         content = types.TextContent(type="text", text=_PROMPT_TEXT.format(question=question))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
-
-    async def complete(self, ctx: Any, params: types.CompleteRequestParams) -> types.CompleteResult:
-        """Complete the template's folder or path. The prompt's question has no completions."""
-        if not isinstance(params.ref, types.ResourceTemplateReference):
-            return types.CompleteResult(completion=types.Completion(values=[]))
-        folder = ((params.context.arguments if params.context else None) or {}).get("folder")
-        name, value = params.argument.name, params.argument.value
-        values, more = await self._run(
-            ctx, lambda: complete_argument(self._library_host.library(), name, value, folder)
-        )
-        return types.CompleteResult(
-            completion=types.Completion(
-                values=values, total=None if more else len(values), has_more=more
-            )
-        )
 
     @property
     def _library(self) -> Library:
