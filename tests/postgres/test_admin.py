@@ -115,7 +115,7 @@ def test_error_for_an_invalid_address_does_not_quote_it(url: str) -> None:
     ) as error:
         Engine(url)
     assert_no_password(str(error.value))
-    for command in (["engine", "folders"], ["query", "tea"], ["doctor"]):
+    for command in (["engine", "migrate"], ["query", "tea"], ["doctor"]):
         result = run(*command, "--engine", url)
         assert (result.exit_code in (1, 3), "address is invalid" in result.output) == (True, True)
 
@@ -181,8 +181,8 @@ def test_error_names_the_missing_extra() -> None:
 
 
 def test_unreachable_database_is_reported() -> None:
-    for command in (["migrate"], ["folders"]):
-        result = run("engine", *command, "--engine", NOWHERE)
+    for command in (["engine", "migrate"], ["status"]):
+        result = run(*command, "--engine", NOWHERE)
         assert (result.exit_code, "Cannot connect to 127.0.0.1:1/notes" in result.output) == (
             3,
             True,
