@@ -143,49 +143,19 @@ class FaissVectors:
 
         Returns three arrays: positions in `queries` (ascending), row ids and cosines.
         """
-        batches: list[tuple[Any, Any, Any]] = []
+        at, rows = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+        cosines = np.zeros(0, dtype=np.float32)
         for start in range(0, len(self._rows), VECTOR_BATCH):
             ids = self._rows[start : start + VECTOR_BATCH]
-            cosines = queries @ self._halves[start : start + VECTOR_BATCH].astype(np.float32).T
-            highest = _highest(cosines, min_cosine, limit)
-            at, to = np.nonzero(_first_of_ties(highest, cosines, ids, limit))
-            batches.append((at, ids[to], cosines[at, to]))
-        empty = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros(0, np.float32)
-        at, rows, cosines = (np.concatenate(parts) for parts in zip(empty, *batches, strict=True))
-        order = np.lexsort((rows, -cosines, at))
-        rank = np.arange(len(order)) - np.searchsorted(at[order], at[order])
-        order = order[rank < limit]
-        return at[order], rows[order], cosines[order]
-
-
-def _highest(cosines: Any, min_cosine: float, limit: int) -> Any:
-    """Return a mask of the `limit` highest cosines in each row, without those below `min_cosine`.
-
-    All ties for the last place are included.
-    """
-    chosen = cosines >= min_cosine
-    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit)
-    if len(crowded):
-        chosen[crowded] = cosines[crowded] >= np.maximum(
-            np.partition(cosines[crowded], -limit, axis=1)[:, -limit, None], min_cosine
-        )
-    return chosen
-
-
-def _first_of_ties(chosen: Any, cosines: Any, ids: IntArray, limit: int) -> Any:
-    """Limit a mask to `limit` columns per row.
-
-    Of the ties for the last place, keep those with the lowest row ids.
-    """
-    # thousands of vectors may tie, if one text has many copies
-    for row in np.flatnonzero(np.count_nonzero(chosen, axis=1) > limit).tolist():
-        columns = np.flatnonzero(chosen[row])
-        lowest = cosines[row, columns].min()
-        ties = columns[cosines[row, columns] == lowest]
-        room = limit - (len(columns) - len(ties))
-        chosen[row, ties] = False
-        chosen[row, ties[np.argpartition(ids[ties], room - 1)[:room]]] = True
-    return chosen
+            products = queries @ self._halves[start : start + VECTOR_BATCH].astype(np.float32).T
+            of, to = np.nonzero(products >= min_cosine)
+            at, rows = np.append(at, of), np.append(rows, ids[to])
+            cosines = np.append(cosines, products[of, to])
+            order = np.lexsort((rows, -cosines, at))
+            rank = np.arange(len(order)) - np.searchsorted(at[order], at[order])
+            order = order[rank < limit]
+            at, rows, cosines = at[order], rows[order], cosines[order]
+        return at, rows, cosines
 
 
 class FaissVectorIndex(VectorIndex):
