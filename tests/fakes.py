@@ -229,14 +229,11 @@ class MemoryCatalog:
     def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
         return FilterIndex(self.documents).similar_values(condition)
 
-    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str) -> Sequence[DocumentId]:
         return [
             n
             for n, document in enumerate(self.documents)
-            if any(
-                name_key(name) == letters and (not name.isascii() or len(name) <= longest)
-                for name in names_of(document)
-            )
+            if letters in map(name_key, names_of(document))
         ]
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:

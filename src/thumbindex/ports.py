@@ -321,11 +321,10 @@ class Catalog(Protocol):
     def similar_values(self, condition: TypedFilter) -> tuple[str, ...]:
         """Return the values of the condition's field that are most similar to its value."""
 
-    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str) -> Sequence[DocumentId]:
         """Return the documents with a file name, title or alias whose key is `letters`.
 
-        They are sorted by id. `text.name_key` makes the key. ASCII names with more than `longest`
-        characters are omitted.
+        They are sorted by id. `text.name_key` makes the key.
         """
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:

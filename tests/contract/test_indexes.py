@@ -423,7 +423,7 @@ class TestCatalog:
     def test_notes_are_found_by_the_letters_of_their_names(self, snapshot: Snapshot) -> None:
         index, moss, _ = documents_of(snapshot)
         assert [
-            list(snapshot.catalog.documents_named(letters, 8))
+            list(snapshot.catalog.documents_named(letters))
             for letters in ("overview", "moss", "mo")
         ] == [[index], [moss], []]
 

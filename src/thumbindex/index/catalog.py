@@ -16,7 +16,7 @@ import numpy as np
 
 from thumbindex.index.catalog_layout import CatalogLayout
 from thumbindex.index.filters import FilterIndex
-from thumbindex.index.names import DocumentNames
+from thumbindex.index.names import documents_by_name
 from thumbindex.index.row_codec import document_from_row
 from thumbindex.model import (
     Abbreviation,
@@ -165,11 +165,11 @@ class StoreCatalog(CatalogLayout):
         return self._filters.similar_values(condition)
 
     @cached_property
-    def _names(self) -> DocumentNames:
-        return DocumentNames(self.documents)
+    def _names(self) -> Mapping[str, Sequence[DocumentId]]:
+        return documents_by_name(self.documents)
 
-    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
-        return self._names.documents_named(letters, longest)
+    def documents_named(self, letters: str) -> Sequence[DocumentId]:
+        return self._names.get(letters, ())
 
     @cached_property
     def _defined(self) -> Mapping[str, Mapping[Abbreviation, int]]:

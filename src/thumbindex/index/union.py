@@ -200,11 +200,11 @@ class UnionCatalog(CatalogLayout):
         by_name = by_form(condition.field, names)
         return nearest(replace(condition, value=shown), by_name) if names else ()
 
-    def documents_named(self, letters: str, longest: int) -> Sequence[DocumentId]:
+    def documents_named(self, letters: str) -> Sequence[DocumentId]:
         return [
             self.document(number, n)
             for number, part in enumerate(self.parts)
-            for n in part.documents_named(letters, longest)
+            for n in part.documents_named(letters)
         ]
 
     def abbreviations_with(self, forms: Collection[str]) -> Mapping[Abbreviation, int]:

@@ -33,9 +33,6 @@ _MAX_HEADING_CHUNKS = 2_000
 name a note.
 """
 
-_MAX_SYMBOLS = 6
-"""A name may have this many more symbols than the typed name, plus one for every three letters."""
-
 _MIN_OPEN_NAME = 3
 """If the name before a final `#` has fewer letters, as in C#, the `#` is part of the name."""
 
@@ -169,15 +166,8 @@ def find_by_name(name: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch
     """Return the documents that have a given name or path, each with its best match."""
     parts = [part for part in _LEADING_DOTS.sub("", name.replace("\\", "/")).split("/") if part]
     last = parts[-1] if parts else ""
-    forms = {name, last, last.rpartition(".")[0] or last}
-    letters = {form: name_key(form) for form in forms}
-    ids = sorted(
-        {
-            n
-            for form, key in letters.items()
-            for n in catalog.documents_named(key, len(form) + len(key) // 3 + _MAX_SYMBOLS)
-        }
-    )
+    letters = {name_key(form) for form in (name, last, last.rpartition(".")[0] or last)}
+    ids = sorted({n for key in letters for n in catalog.documents_named(key)})
     if len(ids) > _MAX_SAME_NAME:
         path = "/".join(parts).casefold()
         same_path = [n for n in ids if catalog.documents[n].path.casefold().startswith(path)]
