@@ -1,12 +1,8 @@
 """The Ask screen: its addresses, page and JSON."""
 
-import json
 import re
-from pathlib import Path
 
 from folders import open_library, write_notes
-from thumbindex.opening import OpenOptions
-from thumbindex.page.ask import query_command, read_question
 from thumbindex.page.visit import note_address, screen_address
 
 
@@ -19,19 +15,11 @@ def test_answer_marks_words_and_links_to_lines(browser, tags_of):
     assert any(link.startswith("/note/vault/sync.md?lines=") for link in tags.links())
 
 
-def test_ask_json_equals_the_commands_json(browser, library, run):
-    printed, served = (
-        json.loads(run("query", "green button", "--json").stdout),
-        browser.json("/ask.json?q=green+button"),
-    )
-    assert {**served, "index": None} == {**printed, "index": None}
-
-
 def test_chips_remove_filters_from_the_address(browser, tags_of):
     page = tags_of(browser.get("/?q=sync&tag=guide/setup&since=2026-01-01").text)
     assert "/?q=sync&tag=guide%2Fsetup" in page.links()
     assert "/?q=sync&since=2026-01-01" in page.links()
-    assert browser.json("/ask.json?q=sync&tag=nothing")["results"] == []
+    assert "/note/vault/sync.md" not in browser.get("/?q=sync&tag=nothing").text
 
 
 def test_conditions_are_chips_and_an_answer_offers_filters(tmp_path, browse, tags_of):
@@ -181,23 +169,6 @@ def test_unanswered_question_links_to_why(browser):
     page = browser.get("/?q=xylophone+quarterly+zebra").text
     assert "Nothing found: no note has xylophone" in page
     assert "/why?q=xylophone" in page
-
-
-def test_command_repeats_local_options_and_hides_paths_from_remote_visitors(
-    library, visit_of, vault
-):
-    opening = OpenOptions((str(vault),), Path("indexes"), None, ("query.limit=3",))
-    visits = [
-        visit_of(library, query, opening, is_local=is_local)
-        for query in ("q=tea", "q=tea&folder=vault")
-        for is_local in (True, False)
-    ]
-    near = (
-        f"thumbindex query tea --folder={vault} --set=query.limit=3 "
-        f"--index={Path('indexes').absolute()}"
-    )
-    commands = [query_command(visit, read_question(visit)) for visit in visits]
-    assert commands == [near, "thumbindex query tea", near, "thumbindex query tea --folder=vault"]
 
 
 def test_addresses_escape_special_characters():

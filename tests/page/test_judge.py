@@ -1,8 +1,8 @@
 """The Judge screen: judgments are stored as a query set for `thumbindex eval`."""
 
 import json
-import shlex
 import threading
+from html import unescape
 
 import pytest
 
@@ -64,10 +64,9 @@ def test_grade_zero_is_stored_but_not_a_label(page, vault):
     assert vault.opened[0].index_paths.judged_set.read_text(encoding="utf-8") == ""
 
 
-def test_buttons_show_the_stored_grade(page, tags_of):
-    place = page.json("/ask.json?q=green+button")["results"][0]
-    heading = place["heading_path"][-1] if len(place["heading_path"]) > 1 else ""
-    mark(page, "2", query="green button", path=place["path"], heading=heading)
+def test_buttons_show_the_stored_grade(page, vault, tags_of):
+    place = vault.query("green button").passages[0]
+    mark(page, "2", query="green button", path=place.path, heading=place.heading)
     pressed = [
         a
         for tag, a in tags_of(page.get("/?q=green+button").text).tags
@@ -158,7 +157,7 @@ def test_form_redirects_to_the_answer_but_not_to_other_sites(page):
 def test_missed_note_can_be_judged_on_why(page, vault, tags_of):
     address = "/why?q=Which+button%3F&path=other.md"
     assert "other.md" not in [
-        result["path"] for result in page.json("/ask.json?q=Which+button%3F&limit=1")["results"]
+        passage.path for passage in vault.query("Which button?", limit=1).passages
     ]
     form = {
         facts["name"]: facts["value"]
@@ -181,9 +180,9 @@ def test_missed_note_can_be_judged_on_why(page, vault, tags_of):
 
 def test_judge_screen_shows_the_eval_command(page, vault):
     mark(page, "2")
-    command = shlex.split(page.json("/judge.json")["command"])
-    assert command[:3] == ["thumbindex", "eval", str(vault.opened[0].index_paths.judged_set)]
-    assert f"--folder={vault.folders[0][1]}" in command
+    text = unescape(page.get("/judge").text)
+    judged_set, root = vault.opened[0].index_paths.judged_set, vault.folders[0][1]
+    assert f"thumbindex eval {judged_set} --folder={root}" in text
 
 
 def test_damaged_judgment_file_does_not_keep_private_notes_indexed(vault):

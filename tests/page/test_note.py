@@ -69,13 +69,13 @@ def test_missing_lines_are_refused(page):
     assert page.get("/note/vault0/tea.md?lines=9-2").status_code == 400
 
 
-def test_backlink_text_is_omitted_if_the_note_has_changed(vault_copy, browse):
+def test_backlink_text_is_omitted_if_the_note_has_changed(vault_copy, visit_of, show):
     library = vault_copy(NOTES)
     (library.folders[0][1] / "milk.md").write_text(
         "# Milk\n\n\n\nSomething else.\n", encoding="utf-8"
     )
-    backlinks = browse(library).json("/note/vault0/tea.md.json")["backlinks"]
-    assert [backlink["text"] for backlink in backlinks] == [""]
+    screen, _ = show("note", visit_of(library, subpath="vault0/tea.md"))
+    assert [text for _, _, text, _ in screen.values["backlinks"]] == [""]
 
 
 def test_editor_links_are_shown_to_local_visitors_only(vault_copy, visit_of, show):

@@ -14,12 +14,11 @@ NOTES = {
 
 
 def test_lists_equal_the_commands_output(browser, run, tags_of):
-    notes = browser.json("/notes.json")["rows"]
-    assert notes == json.loads(run("list", "--json").stdout)["notes"] != []
-    orphans = browser.json("/notes.json?show=orphans")["rows"]
-    assert orphans == json.loads(run("orphans", "--json").stdout)["notes"] != []
-    shown = tags_of(browser.get("/notes?show=orphans").text).links()
-    assert {note_address("vault", orphan["path"]) for orphan in orphans} <= set(shown)
+    for command in ("list", "orphans"):
+        notes = json.loads(run(command, "--json").stdout)["notes"]
+        links = tags_of(browser.get(f"/notes?show={command}").text).links()
+        shown = [link for link in links if link.startswith("/note/")]
+        assert shown == [note_address("vault", note["path"]) for note in notes] != []
 
 
 @pytest.mark.parametrize(
@@ -37,25 +36,25 @@ def test_lists_equal_the_commands_output(browser, run, tags_of):
         ("show=orphans&where=has:status", []),
     ],
 )
-def test_notes_are_filtered_and_sorted(vault_copy, browse, query, paths):
-    rows = browse(vault_copy(NOTES)).json(f"/notes.json?{query}")["rows"]
-    assert [row["path"] for row in rows] == paths
+def test_notes_are_filtered_and_sorted(vault_copy, visit_of, show, query, paths):
+    screen, _ = show("notes", visit_of(vault_copy(NOTES), query))
+    assert [row.path for row in screen.values["rows"]] == paths
 
 
 def test_each_filter_can_be_removed(vault_copy, visit_of, show):
-    screen, html = show("notes", visit_of(vault_copy(NOTES), "title=te&tag=drink&sort=title"))
+    screen, _ = show("notes", visit_of(vault_copy(NOTES), "title=te&tag=drink&sort=title"))
     assert [(chip.words, chip.href) for chip in screen.values["chips"]] == [
         ("tag: drink", "/notes?sort=title&where=title%3Ate"),
         ("title:te", "/notes?sort=title&tag=drink"),
     ]
-    assert "--tag=drink --where=title:te --sort=title" in html
 
 
-def test_long_lists_have_pages(vault_copy, browse, tags_of):
-    page = browse(vault_copy({f"{n:02}.md": f"# Note {n:02}\n\nText.\n" for n in range(60)}))
-    second = page.json("/notes.json?page=2&sort=title")
-    assert (second["count"], second["pages"], second["rows"][0]["title"]) == (60, 2, "Note 50")
-    assert "/notes?sort=title&page=2" in tags_of(page.get("/notes?sort=title").text).links()
+def test_long_lists_have_pages(vault_copy, browse, visit_of, show, tags_of):
+    library = vault_copy({f"{n:02}.md": f"# Note {n:02}\n\nText.\n" for n in range(60)})
+    second = show("notes", visit_of(library, "page=2&sort=title"))[0].values
+    assert (second["count"], second["pages"], second["rows"][0].title) == ("60 notes", 2, "Note 50")
+    page = browse(library).get("/notes?sort=title").text
+    assert "/notes?sort=title&page=2" in tags_of(page).links()
 
 
 def test_unlinked_pairs_link_to_both_notes(vault_copy, browse, tags_of):

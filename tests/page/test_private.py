@@ -44,7 +44,8 @@ def all_responses(page) -> dict[str, tuple[int, str]]:
     responses = {}
     for screen in ADDRESSES:
         path, mark, query = screen.partition("?")
-        for address in (screen, f"{'/ask' if path == '/' else path}.json{mark}{query}"):
+        twins = [f"{path}.json{mark}{query}"] if path in {"/names", "/checkup"} else []
+        for address in (screen, *twins):
             response = page.get(address)
             responses[address] = (response.status_code, re.sub(WRITTEN, "", response.text))
     return responses

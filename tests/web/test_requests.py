@@ -296,8 +296,7 @@ def test_a_hundred_idle_connections_do_not_block_others(
             stack.enter_context(connect(running)).sendall(sent)
         token = running.token("alice")
         statuses = [
-            running.ask(path, headers=token).status_code
-            for path in ("/ask.json?q=leave", "/health") * 5
+            running.ask(path, headers=token).status_code for path in ("/?q=leave", "/health") * 5
         ]
     assert statuses == [200] * 10
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from thumbindex.page.filters import filter_chips, offered_chips, typed_chips
 from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.start import Start, newest_documents, start_of
 from thumbindex.page.visit import Screen, Visit, heading_address, note_address, screen_address
-from thumbindex.present.as_json import answer_payload, as_json
+from thumbindex.present.as_json import as_json
 from thumbindex.present.editor_links import available_links
 from thumbindex.present.excerpts import ShownLines, below_headings, choose_lines
 from thumbindex.present.sentences import (
@@ -121,25 +120,6 @@ def _hidden_fields(query: Query) -> list[tuple[str, str]]:
     return fields + [(name, str(value)) for name in single if (value := values[name])]
 
 
-def query_command(visit: Visit, query: Query) -> str:
-    """Return the command that prints the answer to a query."""
-    return shlex.join(
-        ["thumbindex", "query", query.text or "QUESTION", *query_options(visit, query)]
-    )
-
-
-def query_options(visit: Visit, query: Query) -> list[str]:
-    """Return a query's command-line options, without its text."""
-    values = [(name, value) for name, value in query.filters.as_pairs() if name != "folder"]
-    values += [("also", rewording) for rewording in query.also]
-    values += [("passage", query.passage)] if query.passage else []
-    values += [("limit", str(query.limit))] if query.limit else []
-    options = [part for name, value in values for part in (f"--{name}", value)]
-    options += ["--verbatim"] if query.verbatim else []
-    options += ["--retired"] if query.retired else []
-    return options + visit.options(query.filters.folder)
-
-
 def ask_screen(visit: Visit) -> Screen:
     """Answer a question. If there is no question, show recent notes."""
     query, library = read_question(visit), visit.library
@@ -149,7 +129,6 @@ def ask_screen(visit: Visit) -> Screen:
         "hidden_fields": _hidden_fields(query),
         "folders": [name for name, _ in library.folders],
         "several": len(library.folders) > 1,
-        "command": query_command(visit, query),
         "indexing": indexing_sentence(visit.library_host.progress()),
         "problems": visit.warnings(),
     }
@@ -163,7 +142,7 @@ def ask_screen(visit: Visit) -> Screen:
             "notes": notes,
             "is_empty": library.indexed and not notes,
         }
-        return Screen("Ask", values | empty, lambda: _empty_payload(values | empty))
+        return Screen("Ask", values | empty)
     answer, progress = library.query(query), visit.library_host.progress()
     judged, warnings = judgments_of(visit, query.text)
     lines = filter_lines((), answer.unmet, answer.undated)
@@ -193,7 +172,7 @@ def ask_screen(visit: Visit) -> Screen:
         # on the Why screen, `path` is the note to explain, and `glob` the path filter
         "why": screen_address("why", **parameters | {"path": "", "glob": query.filters.path}),
     }
-    return Screen(query.text, values | answered, lambda: answer_payload(answer))
+    return Screen(query.text, values | answered)
 
 
 def _time(seconds: float) -> str:
@@ -208,19 +187,6 @@ def _sureness(answer: Answer, query: Query) -> str:
     if answer.confidence_level == "high":
         return "good match"
     return "weak match: your notes may not answer this"
-
-
-def _empty_payload(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON of the screen before a question is asked."""
-    return {
-        "query": "",
-        "results": [],
-        "notes": values["notes"],
-        "recent": as_json(values["start"].recent),
-        "examples": list(values["start"].examples),
-        "indexing": values["indexing"],
-        "problems": values["problems"],
-    }
 
 
 def _note_payload(note: OutlineEntry) -> dict[str, Any]:

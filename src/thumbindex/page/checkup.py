@@ -5,7 +5,6 @@ Its address is /checkup, because /health tells load balancers whether the server
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -108,10 +107,6 @@ def checkup_screen(visit: Visit) -> Screen:
         "indexed": visit.library.indexed,
         "pending": sum(state.pending for state in visit.library.index_states().values()),
         "export": screen_address("checkup.json", show="all", folder=folder),
-        "command": "\n".join(
-            shlex.join(["thumbindex", *command, *visit.options(folder)])
-            for command in (["duplicates", "--grey"], ["broken"], ["retired"])
-        ),
     }
     return Screen(
         "Health",

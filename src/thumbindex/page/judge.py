@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import shlex
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from thumbindex.config import absolute_path
 from thumbindex.errors import StorageError, UsageError
 from thumbindex.model import JudgedQuery, RelevanceJudgment
 from thumbindex.page.visit import (
@@ -45,14 +47,11 @@ def judge_screen(visit: Visit) -> Screen:
     pages = max(1, -(-len(queries) // _PAGE_SIZE))
     numbers = range(1, pages + 1) if pages > 1 else ()
     counts = {name: len(judged.get(name, ())) for name in names}
-    shared: dict[str, Any] = {
+    values = {
         "folder": folder,
         "page": page,
         "questions": sum(any(judgment.grade for judgment in query.judgments) for query in queries),
         "command": _command(visit, folder),
-    }
-    values = {
-        **shared,
         "folders": [
             (name, count, screen_address("judge", folder=name)) for name, count in counts.items()
         ],
@@ -60,16 +59,7 @@ def judge_screen(visit: Visit) -> Screen:
         "pages": [(n, screen_address("judge", folder=folder, page=n)) for n in numbers],
         "grades": _GRADE_LABELS,
     }
-
-    def payload() -> dict[str, Any]:
-        return {
-            **shared,
-            "folders": counts,
-            "pages": pages,
-            "judged": [as_json(query) for query in part],
-        }
-
-    return Screen("Judge", values, payload)
+    return Screen("Judge", values)
 
 
 def _entry(folder: str, judged: JudgedQuery) -> Mapping[str, Any]:
@@ -98,11 +88,13 @@ def _command(visit: Visit, folder: str) -> str:
 
     The command contains file paths only for local visitors.
     """
-    index_paths = {index.name: index.index_paths for index in visit.library.opened}
-    if not visit.is_local or folder not in index_paths:
+    opened = next((one for one in visit.library.opened if one.name == folder), None)
+    if opened is None or not visit.is_local:
         return "thumbindex eval judged.jsonl"
-    query_set = str(index_paths[folder].judged_set)
-    return shlex.join(["thumbindex", "eval", query_set, *visit.options([folder])])
+    opening = visit.library_host.opening
+    index, config = (path and absolute_path(path) for path in (opening.index, opening.config))
+    options = replace(opening, folder=(str(opened.root),), index=index, config=config).arguments()
+    return shlex.join(["thumbindex", "eval", str(opened.index_paths.judged_set), *options])
 
 
 # ------------------------------------------------------------------ forms

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from functools import partial
@@ -19,7 +18,6 @@ from thumbindex.page.visit import (
     note_address,
     screen_address,
 )
-from thumbindex.present.as_json import as_json, excerpt_payload, related_payload
 from thumbindex.present.editor_links import available_links
 from thumbindex.present.sentences import flag_lines
 from thumbindex.text import line_range
@@ -61,9 +59,10 @@ def note_screen(visit: Visit) -> Screen:
             note_address=partial(heading_address, folder),
             tag_address=lambda name: screen_address("ask", q=f"tag:{name}"),
         )
-        read = partial(library.read, note.path, folder=folder, exact=True)
-        rendered_lines = (note.rendered.first_line, note.rendered.last_line)
-        source = read(lines=rendered_lines) if is_source else None
+        shown = (note.rendered.first_line, note.rendered.last_line)
+        source = (
+            library.read(note.path, folder=folder, lines=shown, exact=True) if is_source else None
+        )
     except (UnknownPathError, UnknownFolderError) as error:
         raise NotFoundError(str(error)) from error
     cited = _cited_lines(note, lines)
@@ -76,8 +75,6 @@ def note_screen(visit: Visit) -> Screen:
     first = cited[0] if cited else 1
     rows = source.text.split("\n") if source else []
     state = visit.library.index_states().get(folder)
-    path = f"{note.path}:{cited[0]}-{cited[1]}" if cited else note.path
-    command = ["thumbindex", "read", path, *visit.options()]
     values = {
         "page": note,
         "note_title": document.title or note.path,
@@ -126,20 +123,9 @@ def note_screen(visit: Visit) -> Screen:
         "has_vectors": state is not None and not state.pending,
         "map": _local_map(note, names),
         "opens": available_links(root / note.path, heading, first) if visit.is_local else (),
-        "command": shlex.join(command),
     }
 
-    def payload() -> dict[str, Any]:
-        return {
-            "read": excerpt_payload(read(lines=cited)),
-            "outline": {"entries": as_json(library.outline(note.path, folder=folder))},
-            "related": related_payload(note.related, _MAX_ENTRIES),
-            "backlinks": as_json(note.backlinks),
-            "broken": as_json(note.broken),
-            "unlinked": as_json(note.unlinked),
-        }
-
-    return Screen(document.title or note.path, values, payload)
+    return Screen(document.title or note.path, values)
 
 
 def _cited_lines(note: NotePage, lines: tuple[int, int] | None) -> tuple[int, int] | None:

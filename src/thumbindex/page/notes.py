@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from thumbindex.model import Filters, ListedNote, NoteList, TypedFilter, UnlinkedPair
 from thumbindex.page.filters import filter_chips
 from thumbindex.page.visit import Screen, Visit, screen_address
-from thumbindex.present.as_json import as_json
 from thumbindex.present.sentences import filter_lines
 from thumbindex.text import plural
 
@@ -91,15 +89,9 @@ def notes_screen(visit: Visit) -> Screen:
         "following": address(page=page + 1) if page < pages else "",
         "page": page,
         "pages": pages,
-        "command": _command(visit, view, filters, sort),
     }
 
-    def payload() -> dict[str, Any]:
-        unmet, rows_shown = as_json(listing.unmet), as_json(part)
-        count = {"count": len(rows), "page": page, "pages": pages}
-        return {"show": view, "rows": rows_shown, "unmet": unmet, **count}
-
-    return Screen("Notes", values, payload)
+    return Screen("Notes", values)
 
 
 def _filters(visit: Visit, names: Sequence[str]) -> Filters:
@@ -133,9 +125,3 @@ def _titles(visit: Visit, pairs: Sequence[UnlinkedPair]) -> Mapping[tuple[str, s
         len(places),
     )
     return {(note.folder, note.path): note.heading for note in notes}
-
-
-def _command(visit: Visit, view: str, filters: Filters, sort: str) -> str:
-    options = [f"--{name}={value}" for name, value in filters.as_pairs() if name != "folder"]
-    options += [f"--sort={sort}"] if sort else []
-    return shlex.join(["thumbindex", view, *options, *visit.options(filters.folder)])

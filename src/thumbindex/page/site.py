@@ -249,11 +249,7 @@ class Page:
     async def _response(self, request: Request) -> Response:
         path, as_json = _path(request).removeprefix("/"), _wants_json(request)
         first, _, rest = path.partition("/")
-        # in `/note/notes/a.md.json`, only the last suffix selects the format
-        is_json = path.endswith(".json")
-        name, rest = (
-            (first, rest.removesuffix(".json")) if rest else (first.removesuffix(".json"), "")
-        )
+        name, is_json = first.removesuffix(".json"), first.endswith(".json")
         if request.method == "POST" and name == "sign-out" and is_same_origin_form(request.scope):
             return self._sign_out(request)
         try:
@@ -372,6 +368,8 @@ class Page:
         self, name: str, screen: Screen, as_json: bool, visit: Visit | None = None
     ) -> Response:
         if as_json:
+            if screen.payload is None:
+                raise NotFoundError(_NOT_FOUND)
             body = json.dumps(screen.payload(), ensure_ascii=False).encode("utf-8", "replace")
             return Response(body, screen.status, media_type="application/json")
         html = render(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +11,6 @@ from typing import Any
 
 from thumbindex.model import FolderStatus, PrivateNote, Problem
 from thumbindex.page.visit import Screen, Visit, note_address
-from thumbindex.present.as_json import status_payload
 from thumbindex.present.sentences import folder_state_sentence, progress_sentence
 from thumbindex.text import plural
 
@@ -40,9 +38,8 @@ def state_screen(visit: Visit) -> Screen:
         ],
         "private_left": max(0, len(private) - _MAX_PROBLEMS),
         "notes": visit.warnings(),
-        "command": shlex.join(["thumbindex", "status", *visit.options()]),
     }
-    return Screen("State", values, lambda: status_payload(statuses))
+    return Screen("State", values)
 
 
 def _without_local_paths(status: FolderStatus) -> FolderStatus:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from thumbindex.arguments import LONGEST_ARGUMENT, MOST_VALUES, read_lines
-from thumbindex.config import absolute_path
 from thumbindex.errors import UsageError
 from thumbindex.model import read_whole_number
-from thumbindex.opening import is_local_path
 from thumbindex.text import replace_surrogates
 
 if TYPE_CHECKING:
@@ -89,26 +87,6 @@ class Visit:
         ]
         return [SEE_SERVER_LOG if any(path in note for path in paths) else note for note in notes]
 
-    def options(self, folder: Sequence[str] = ()) -> list[str]:
-        """Return the command-line options that open `folder`, by default all folders of the server.
-
-        The options contain file paths only for visitors on this machine.
-        """
-        if not self.is_local:
-            return [f"--folder={name}" for name in folder]
-        opening, roots = (
-            self.library_host.opening,
-            {name: root for name, root in self.library.folders if is_local_path(root)},
-        )
-        names = folder or (tuple(roots) if opening.folder else ())
-        index, config = (path and absolute_path(path) for path in (opening.index, opening.config))
-        return replace(
-            opening,
-            folder=tuple(str(roots.get(name, name)) for name in names),
-            index=index,
-            config=config,
-        ).arguments()
-
     def is_on(self, name: str) -> bool:
         """Return whether the value of `name` is set and not `0`."""
         return self.text(name) not in {"", "0"}
@@ -116,12 +94,12 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class Screen:
-    """The answer to a visit: a title, template values, and a function that builds the JSON."""
+    """The answer to a visit: a title, template values, and perhaps a function for the JSON."""
 
     title: str
     values: Mapping[str, Any]
-    # called only if JSON is requested, because building the JSON takes as long as the page
-    payload: Callable[[], Any]
+    # of a screen that has JSON; called only if it is requested
+    payload: Callable[[], Any] | None = None
     status: int = 200
 
 

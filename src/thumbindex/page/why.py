@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -16,14 +15,11 @@ from thumbindex.page.ask import (
     address_values,
     cite,
     notes_named_like,
-    query_command,
-    query_options,
     read_question,
     shown_lines,
 )
 from thumbindex.page.judge import grades_of, judgments_of
 from thumbindex.page.visit import NotFoundError, Screen, Visit, note_address, screen_address
-from thumbindex.present.as_json import answer_payload, as_json
 from thumbindex.present.sentences import (
     confidence_sentence,
     matched_terms,
@@ -66,13 +62,12 @@ def why_screen(visit: Visit) -> Screen:
         "q": query.text,
         "path": name,
         "hidden_fields": list(_hidden_fields(query)),
-        "command": _command(visit, query, name),
         "answer": None,
         "report": None,
         "missing": "",
     }
     if not query.text:
-        return Screen("Why", values, lambda: {"query": "", "results": []})
+        return Screen("Why", values)
     answer = library.query(query, explain=True)
     report = _explain_note(visit, query, name) if name else None
     shown = _shown_passage(answer, report)
@@ -110,10 +105,8 @@ def why_screen(visit: Visit) -> Screen:
         missing = _NO_SUCH_NOTE.format(fold_line(name)[:_MAX_NAME_CHARS])
         nearest = [(n.path, _why_address(query, f"{n.folder}/{n.path}")) for n in notes]
         values |= {"missing": missing, "nearest": nearest}
-        return Screen(title, values, lambda: {"error": missing}, 404)
-    return Screen(
-        title, values, lambda: as_json(report) if report else answer_payload(answer, explain=True)
-    )
+        return Screen(title, values, status=404)
+    return Screen(title, values)
 
 
 def _title(visit: Visit, report: WhyReport) -> str:
@@ -168,14 +161,6 @@ def _hidden_fields(query: Query) -> Iterable[tuple[str, str]]:
             for item in value if isinstance(value, tuple) else (value,):
                 if item:
                     yield ("glob" if name == "path" else name), str(item)
-
-
-def _command(visit: Visit, query: Query, name: str) -> str:
-    if not name:
-        return f"{query_command(visit, query)} --explain"
-    return shlex.join(
-        ["thumbindex", "why", name, query.text or "QUESTION", *query_options(visit, query)]
-    )
 
 
 # ------------------------------------------------------------------ the chart
