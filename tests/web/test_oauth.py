@@ -233,7 +233,7 @@ def test_page_accepts_the_issuers_tokens_only(serve: Callable[..., Any], issuer:
 
         for request in (asks, signs_in):
             texts = [request(issuer.sign(groups=[group])).text for group in ("finance", "sales")]
-            assert ["zirconium band earns" in text for text in texts] == [True, False]
+            assert ["earns" in text for text in texts] == [True, False]
             refused = [
                 request(token).status_code
                 for token in (issuer.sign(scope="mail"), hostile(issuer)["of another key"])
