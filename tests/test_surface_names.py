@@ -21,7 +21,6 @@ NOT_IN_A_SHELL = {
     "query": "the command has the argument QUERY",
     "why": "the command `why`",
     "max_tokens": "a terminal has no budget; `serve.max_tokens` sets the default",
-    "seen": "a terminal does not remember passages",
 }
 """Arguments of the tool `query` without a flag of the command."""
 
@@ -81,7 +80,7 @@ def test_library_methods_have_arguments_of_tools(method: str, tool: str) -> None
     parameters = set(inspect.signature(getattr(Library, method)).parameters)
     parameters |= QueryArguments.__optional_keys__ if "arguments" in parameters else set()
     renamed = {"query": "text"}  # the method is named `query`
-    only_in_tools = {"why", "max_tokens", "seen"} | (
+    only_in_tools = {"why", "max_tokens"} | (
         {"tag", "since", "until", "where"} if method == "outline" else set()
     )
     assert {renamed.get(name, name) for name in TOOL[tool] - only_in_tools} <= parameters

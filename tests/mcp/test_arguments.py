@@ -112,7 +112,7 @@ def test_text_may_be_sent_as_number_or_list_of_one(
         ("read", {"path": "a.md", "heading": "[draft] Plan"}, {"heading": "[draft] Plan"}),
         ("query", {"query": "boiler", "passage": '"quoted"'}, {"passage": '"quoted"'}),
         ("read", {"path": "a.md", "lines": "", "heading": ""}, {"path": ["a.md"]}),
-        ("query", {"query": "x", "seen": [12345678]}, {"seen": ["12345678"]}),
+        ("query", {"query": "x", "also": [12345678]}, {"also": ["12345678"]}),
         ("status", {"folder": ""}, {}),
     ],
     ids=repr,

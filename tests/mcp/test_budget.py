@@ -1,13 +1,11 @@
 """Passages within a token budget."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from thumbindex.corpus.parse import parse_document
-from thumbindex.mcp.budget import ShownPassage, compact_json, fit_passages, passage_id
+from thumbindex.mcp.budget import ShownPassage, compact_json, fit_passages
 from thumbindex.model import Explanation, Passage
-from thumbindex.present.excerpts import matched_lines
 from thumbindex.settings import CorpusSettings
 
 
@@ -43,11 +41,9 @@ def cost(shown: ShownPassage) -> int:
     return 1 + max(len(as_text(shown)), len(compact_json(as_payload(shown))))
 
 
-def fit(
-    passages: list[Passage], characters: int, seen: Sequence[str] = ()
-) -> tuple[ShownPassage, ...]:
+def fit(passages: list[Passage], characters: int) -> tuple[ShownPassage, ...]:
     """Fit passages by characters instead of tokens."""
-    return fit_passages(passages, characters, cost, len, seen)
+    return fit_passages(passages, characters, cost, len)
 
 
 def cut(section: Passage, characters: int) -> Passage:
@@ -80,21 +76,11 @@ def test_explanation_is_dropped_if_it_does_not_fit() -> None:
     assert shown.passage == explained
 
 
-def test_passage_id_depends_on_text_only() -> None:
-    section = passage(9)
-    assert passage_id(section) == passage_id(
-        replace(section, start_line=11, end_line=19, match_start_line=15, match_end_line=16)
-    )
-    assert passage_id(section) == passage_id(replace(section, folder="other", path="moved.md"))
-    assert passage_id(section) != passage_id(replace(section, text=f"{section.text}!"))
-
-
 def test_long_match_is_cut_to_its_beginning() -> None:
     (shown,) = fit([passage(40, width=2000, match=(20, 20))], 400)
     assert (shown.passage.start_line, shown.passage.end_line) == (20, 20)
     assert shown.passage.text.startswith("line 20 ")
     assert shown.passage.text.endswith(".…")
-    assert fit([passage(40, width=2000, match=(20, 20))], 400, [shown.id])[0].form == "text"
 
 
 PARAGRAPH = "Some words that fill a paragraph. " * 8
@@ -107,8 +93,6 @@ COMMENTED = (
 def test_match_below_a_removed_comment_is_found_by_text() -> None:
     section = parsed(COMMENTED, "needle")
     shown = cut(section, 200)
-    matched = matched_lines(section)
-    assert section.text.split("\n")[matched.start : matched.stop] == ["The needle lies here."]
     assert "The needle lies here." in shown.text
     assert len(shown.text) <= 200
 

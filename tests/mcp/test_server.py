@@ -196,21 +196,6 @@ async def test_answers_fit_their_budget(
     assert len(answer["results"]) + answer.get("left_out", 0) == 3
 
 
-async def test_seen_passages_come_without_text(server: Server) -> None:
-    question = {"query": "which note wins when two devices edit", "limit": 1}
-    first = (await call(server, "query", **question))[1]["results"][0]
-    text, again = await call(
-        server, "query", seen=[first["id"], "ffffffff", "nonsense"], **question
-    )
-    assert "text" not in again["results"][0]
-    assert (again["results"][0]["seen"], again["results"][0]["citation"]) == (
-        True,
-        first["citation"],
-    )
-    assert f"## 1. {first['citation']}\n(already seen: {first['id']})" in text
-    assert (await call(server, "query", **question))[1]["results"][0] == first
-
-
 async def test_read_returns_a_document_a_heading_or_lines(server: Server) -> None:
     document, _ = await call(server, "read", path="sync.md")
     _, by_heading = await call(server, "read", path="sync.md", heading="Conflicts")

@@ -64,8 +64,8 @@ _QUOTES = "`\"'<>“”"
 _DECORATED = re.compile(r"(?:#{1,6}[ \t]+)?(?:\d{1,4}\.[ \t]+)?(.*?)(?:[ \t]\(\d\.\d\d\))?", re.S)
 """A path in an answer, with the heading mark, rank and similarity, if any: `## 1. x.md (0.83)`."""
 
-_ID = re.compile(r"(?:id )?([0-9a-f]{8})(?::\d{1,9}-\d{1,9}~?)?")
-"""A passage's id in an answer, with or without the displayed lines: `id 0a1b2c3d:11-14`."""
+_ID = re.compile(r"(?:id )?([0-9a-f]{8})")
+"""A passage's id in an answer: `id 0a1b2c3d`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,11 @@ kept in order until the budget is used up. Parts of structured content are kept 
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 from thumbindex.model import Passage
 from thumbindex.present.excerpts import (
@@ -21,7 +20,6 @@ from thumbindex.present.excerpts import (
     below_headings,
     choose_lines,
     is_complete,
-    matched_lines,
     share_of_room,
 )
 from thumbindex.text import character_start, text_digest
@@ -49,24 +47,15 @@ CountTokens = Callable[[str], int]
 _Item = TypeVar("_Item")
 
 
-_ShownForm = Literal["text", "citation", "seen"]
-"""How a passage is shown: with its text, as a citation alone, or as already seen."""
-
-
 @dataclass(frozen=True, slots=True)
 class ShownPassage:
     """A passage as shown in an answer. `passage` holds only the part of the text that is shown."""
 
     passage: Passage
-    id: str
+    id: str  # digest of the whole text, even if the shown text is cut
     section: tuple[int, int]  # first and last line of the whole section
     left_out: int = 0  # tokens of the section that are not shown
-    form: _ShownForm = "text"
-
-    @property
-    def digest(self) -> str:
-        """Digest of the whole text, even if the shown text is cut."""
-        return self.id.partition(":")[0]
+    is_citation: bool = False  # shown without its text
 
 
 def fit_passages(
@@ -74,30 +63,28 @@ def fit_passages(
     tokens: int,
     cost: Callable[[ShownPassage], int],
     size: CountTokens,
-    seen: Collection[str] = (),
     is_sure: bool = False,
 ) -> tuple[ShownPassage, ...]:
     """Return the passages that fit into `tokens`, best first.
 
     If `is_sure` is True, the first passage takes as much of the room as it needs. `cost` counts the
-    tokens of a formatted passage, and `size` the tokens of a text. `seen` holds the ids of passages
-    that the caller already has.
+    tokens of a formatted passage, and `size` the tokens of a text.
     """
     line_size = _sent_twice(size)
     fitting = list[tuple[Passage, ShownPassage]]()
     for passage in passages:
-        for bare, reserved in _fallback_forms(passage, seen):
+        for bare, reserved in _fallback_forms(passage):
             if cost(bare) + reserved <= tokens:
                 fitting.append((passage, bare))
                 tokens -= cost(bare) + reserved
                 break
         else:
             break
-    behind = sum(bare.form == "text" for _, bare in fitting)
+    behind = sum(not bare.is_citation for _, bare in fitting)
     tokens += _LEAST_TOKENS * behind
     shown = list[ShownPassage]()
     for passage, bare in fitting:
-        if bare.form != "text":
+        if bare.is_citation:
             shown.append(bare)
             continue
         behind -= 1
@@ -109,37 +96,14 @@ def fit_passages(
     return tuple(shown)
 
 
-def passage_id(passage: Passage, lines: tuple[int, int] | None = None, broken: bool = False) -> str:
-    """Return an id: the digest of the passage's text, then the range `lines`, if any.
-
-    `lines` are the first and last shown line, counted from 0. `broken` means that a line is cut.
-    """
-    digest = text_digest(passage.text)
-    return f"{digest}:{lines[0] + 1}-{lines[1] + 1}{'~' if broken else ''}" if lines else digest
-
-
-def _fallback_forms(passage: Passage, seen: Collection[str]) -> Sequence[tuple[ShownPassage, int]]:
+def _fallback_forms(passage: Passage) -> Sequence[tuple[ShownPassage, int]]:
     """Return the ways to show a passage, fullest first, each with tokens to reserve for text."""
     bare, section = replace(passage, text=""), (passage.start_line, passage.end_line)
-    if _has_seen(seen, passage):
-        return [(ShownPassage(bare, passage_id(passage), section, form="seen"), 0)]
-    matched = matched_lines(passage)
-    cut_id = passage_id(passage, (matched[0], matched[-1]), broken=True)
-    cut = ShownPassage(bare, cut_id, section, max(1, len(passage.text) // _CHARS_PER_TOKEN))
+    left_out = max(1, len(passage.text) // _CHARS_PER_TOKEN)
+    cut = ShownPassage(bare, text_digest(passage.text), section, left_out)
     unexplained = replace(cut, passage=replace(bare, explanation=None))
     forms: list[tuple[ShownPassage, int]] = [(cut, _LEAST_TOKENS), (unexplained, _LEAST_TOKENS)]
-    return [*forms, (replace(cut, form="citation"), 0)]
-
-
-def _has_seen(seen: Collection[str], passage: Passage) -> bool:
-    """Return whether an id in `seen` covers the passage's whole match."""
-    match = matched_lines(passage)
-    whole_or_lines = re.compile(rf"{passage_id(passage)}(?::(\d{{1,9}})-(\d{{1,9}}))?")
-    for seen_id in filter(None, map(whole_or_lines.fullmatch, seen)):
-        first, last = seen_id.groups()
-        if first is None or (int(first) <= match.start + 1 and match.stop <= int(last)):
-            return True
-    return False
+    return [*forms, (replace(cut, is_citation=True), 0)]
 
 
 def _fitting_lines(passage: Passage, room: int, line_size: CountTokens) -> ShownLines:
@@ -159,13 +123,12 @@ def _shown_passage(passage: Passage, chosen: ShownLines, size: CountTokens) -> S
     section, text = (passage.start_line, passage.end_line), chosen.text
     cut = replace(passage, text=text)
     if chosen.is_whole:
-        return ShownPassage(cut, passage_id(passage), section)
-    lines = (chosen.first, chosen.last)
+        return ShownPassage(cut, text_digest(passage.text), section)
     if is_complete(passage):
         start = passage.start_line
-        cut = replace(cut, start_line=start + lines[0], end_line=start + lines[1])
+        cut = replace(cut, start_line=start + chosen.first, end_line=start + chosen.last)
     left_out = max(1, _estimate_tokens(passage.text, size) - _estimate_tokens(text, size))
-    return ShownPassage(cut, passage_id(passage, lines, chosen.is_broken), section, left_out)
+    return ShownPassage(cut, text_digest(passage.text), section, left_out)
 
 
 def _estimate_tokens(text: str, size: CountTokens) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -91,9 +91,7 @@ class PassageFormat:
         """Return a passage as Markdown; its citation is the heading."""
         passage = shown.passage
         head = f"## {passage.rank}. {self._citation(passage)}"
-        if shown.form == "seen":
-            return f"{head}\n(already seen: {shown.id})"
-        if shown.form == "citation":
+        if shown.is_citation:
             remarks = [
                 *filter(None, [retired_line(passage)]),
                 *passage_flag_lines(passage),
@@ -114,12 +112,10 @@ class PassageFormat:
         """Return a passage as structured content."""
         passage = shown.passage
         payload: dict[str, Any] = {"id": shown.id, "citation": self._citation(passage)}
-        if shown.form == "seen":
-            return {**payload, "seen": True}
         first, last = shown.section
         if shown.left_out:
             payload["rest"] = {"start_line": first, "end_line": last, "tokens": shown.left_out}
-        if shown.form == "citation":
+        if shown.is_citation:
             return payload | self._warnings(passage)
         if self.explain:
             return {**passage_payload(passage), **payload}
@@ -287,31 +283,17 @@ def reply_query(
     frame = AnswerFrame(
         answer, tuple(progress()), narrowed, index_warning, explain, has_model, several
     )
-    return fit_answer(
-        tokens,
-        library.count_tokens,
-        frame,
-        form,
-        arguments.get("seen", ()),
-    )
+    return fit_answer(tokens, library.count_tokens, frame, form)
 
 
-def fit_answer(
-    tokens: int,
-    size: CountTokens,
-    frame: AnswerFrame,
-    form: PassageFormat,
-    seen: Collection[str] = (),
-) -> Reply:
+def fit_answer(tokens: int, size: CountTokens, frame: AnswerFrame, form: PassageFormat) -> Reply:
     """Return an answer of at most `tokens` tokens."""
     size, passages = cache(size), frame.answer.passages
     is_sure = frame.answer.confidence_level == "high"
     frame_room = tokens // 4
     room = tokens - reply_tokens(frame.reply((), form, frame_room, size), size)
     while room > 0:
-        shown = fit_passages(
-            passages, room, lambda item: form.cost(item, size), size, seen, is_sure
-        )
+        shown = fit_passages(passages, room, lambda item: form.cost(item, size), size, is_sure)
         reply = frame.reply(shown, form, frame_room, size)
         excess = reply_tokens(reply, size) - tokens
         if excess <= 0:

@@ -69,7 +69,6 @@ _QUERY_INPUT: _Schema = {
         "type": "string",
         "description": "Explain instead why this path#heading is (not) found",
     },
-    "seen": {**_STRINGS, "description": "Ids of passages you have; omits their text"},
     "wait_fresh": {
         "type": "number",
         "minimum": 0,

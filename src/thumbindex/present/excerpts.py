@@ -129,11 +129,6 @@ class ShownLines:
         return self.start <= below_headings(self.passage).start and self.stop == len(text)
 
     @property
-    def is_broken(self) -> bool:
-        """Return whether a line is cut."""
-        return self._begins_inside or self._ends_inside
-
-    @property
     def text(self) -> str:
         """The text that is shown, with an ellipsis at each cut."""
         return "\n".join(line.text for line in self.lines)
@@ -371,12 +366,6 @@ def is_complete(passage: Passage) -> bool:
 def _is_decoration(line: str) -> bool:
     """Return whether a line is empty, a rule, or the fence of a block."""
     return _DECORATION.fullmatch(line) is not None
-
-
-def matched_lines(passage: Passage) -> range:
-    """Return the indexes of a passage's matched lines, from 0; all lines if they are unknown."""
-    start, stop = _matched_span(passage)
-    return range(passage.text.count("\n", 0, start), passage.text.count("\n", 0, stop) + 1)
 
 
 def _matched_span(passage: Passage) -> tuple[int, int]:
