@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -22,16 +21,6 @@ _TRIGRAM_CACHE_SIZE = 512
 _MATRIX_CACHE_SIZE = 8
 """Entries in the cache of matrices. The stages of one query compare the same candidates."""
 
-_SKETCH_CUTOFF = 0.35
-"""If the sketches of two texts are less similar than this, the texts are not compared exactly.
-
-The similarity of two sketches is off by about 0.05.
-"""
-
-_BITS = 4096
-_FACTOR = 0x9E3779B97F4A7C15
-_SHIFT = np.uint64(52)
-
 
 @lru_cache(maxsize=1024)
 def trigram_similarity(first: str, second: str) -> float:
@@ -44,26 +33,18 @@ def trigram_similarity(first: str, second: str) -> float:
 
 @lru_cache(maxsize=_MATRIX_CACHE_SIZE)
 def trigram_similarities(texts: tuple[str, ...]) -> SimilarityMatrix:
-    """Return the similarity of each pair of texts; 0 if their sketches differ too much."""
-    similarities = np.zeros((len(texts), len(texts)))
-    for a, b in np.argwhere(np.triu(_sketch_similarities(texts) >= _SKETCH_CUTOFF, 1)).tolist():
-        similarities[a, b] = similarities[b, a] = trigram_similarity(texts[a], texts[b])
-    return similarities
-
-
-def _sketch_similarities(texts: Sequence[str]) -> SimilarityMatrix:
-    """Return the approximate similarity of each pair of texts from 4,096-bit sketches."""
-    bit_rows = np.zeros((len(texts), _BITS), dtype=np.bool_)
-    for row, text in zip(bit_rows, texts, strict=True):
-        row[trigrams(text).astype(np.uint64) * np.uint64(_FACTOR) >> _SHIFT] = True
-    bits = np.packbits(bit_rows, axis=1).view(np.uint64)
-    sizes = bit_rows.sum(axis=1)
+    """Return the similarity of each pair of texts, and 0 for a text with itself."""
+    grams = [trigrams(text) for text in texts]
+    sizes = np.array(list(map(len, grams)), dtype=np.int64)
+    unique, columns = np.unique(np.concatenate([[0], *grams]), return_inverse=True)
+    has_gram = np.zeros((len(texts), -(-len(unique) // 64) * 64), dtype=np.bool_)
+    has_gram[np.repeat(np.arange(len(texts)), sizes), columns[1:]] = True
+    bits = np.packbits(has_gram, axis=1).view(np.uint64)
     shared = np.zeros((len(texts), len(texts)))
-    for n, row_bits in enumerate(bits):
-        shared[n] = np.bitwise_count(row_bits & bits).sum(axis=1)
-    union = sizes[:, None] + sizes - shared
-    similarities = np.zeros_like(shared)
-    np.divide(shared, union, out=similarities, where=union > 0)
+    for row, row_bits in zip(shared, bits, strict=True):
+        row[:] = np.bitwise_count(row_bits & bits).sum(axis=1)
+    np.fill_diagonal(shared, 0)
+    similarities: SimilarityMatrix = shared / np.maximum(sizes[:, None] + sizes - shared, 1)
     return similarities
 
 
