@@ -255,13 +255,6 @@ class LinkGraph(Protocol):
         """Return the documents that link to a document, sorted by id, without repeats."""
 
 
-class Documents(Protocol):
-    """The documents of a snapshot by id."""
-
-    def __getitem__(self, document: DocumentId, /) -> Document:
-        """Return a document."""
-
-
 class Catalog(Protocol):
     """The documents and chunks of a snapshot by id, and their selection by filter or name."""
 
@@ -269,7 +262,7 @@ class Catalog(Protocol):
         """Count the chunks."""
 
     @property
-    def documents(self) -> Documents:
+    def documents(self) -> Sequence[Document]:
         """The documents by id. Ids are in the order of folders, then of paths."""
 
     @property

@@ -21,7 +21,7 @@ from thumbindex.model import (
     day_of,
     is_filter_key,
 )
-from thumbindex.ports import Documents, IntArray, Mask
+from thumbindex.ports import IntArray, Mask
 from thumbindex.text import fold, fold_line, words
 
 _SUFFIX = re.compile(r"\.\w+$")
@@ -206,7 +206,7 @@ def _glob(pattern: str) -> re.Pattern[str]:
     return re.compile(translate(pattern))
 
 
-def newest_first(documents: Documents, numbers: Iterable[DocumentId]) -> list[DocumentId]:
+def newest_first(documents: Sequence[Document], numbers: Iterable[DocumentId]) -> list[DocumentId]:
     """Sort documents by date, newest first and undated ones last. Ties are broken by path."""
 
     def key(n: DocumentId) -> tuple[int, str, str]:

@@ -19,7 +19,6 @@ from thumbindex.model import (
     Abbreviation,
     Chunk,
     ChunkId,
-    Document,
     DocumentId,
     Filters,
     Hit,
@@ -65,17 +64,6 @@ def unite(snapshots: Sequence[Snapshot]) -> Snapshot:
     )
 
 
-class UnionDocuments:
-    """The documents of several folders."""
-
-    def __init__(self, catalog: UnionCatalog) -> None:
-        self._catalog = catalog
-
-    def __getitem__(self, document: DocumentId, /) -> Document:
-        part, local = self._catalog.locate_document(document)
-        return self._catalog.parts[part].documents[local]
-
-
 class UnionCatalog(CatalogLayout):
     """Catalog of several folders, which are identified by their positions in `parts`.
 
@@ -93,7 +81,7 @@ class UnionCatalog(CatalogLayout):
         self.parts = parts
         self.chunks_before = (0, *accumulate(map(len, parts)))
         self.documents_before = (0, *accumulate(len(part.sizes) for part in parts))
-        self.documents = UnionDocuments(self)
+        self.documents = [document for part in parts for document in part.documents]
 
     # -------------------------------------------------------------- local ids
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -290,18 +290,7 @@ class PublishedDuplicates:
 
 def encode_chunk(chunk: Chunk) -> str:
     """Return a chunk as ASCII JSON, since PostgreSQL cannot store NUL or lone surrogates."""
-    values = [
-        chunk.ordinal,
-        chunk.section,
-        chunk.kind,
-        chunk.heading_path,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.text,
-        chunk.salience,
-        chunk.language,
-    ]
-    return json.dumps(values)
+    return json.dumps(astuple(chunk))
 
 
 def decode_chunk(record: str) -> Chunk:
@@ -312,12 +301,7 @@ def decode_chunk(record: str) -> Chunk:
 
 def encode_links(links: Iterable[Link]) -> str:
     """Return a document's links as JSON."""
-    return json.dumps(
-        [
-            [link.kind, link.target, link.fragment, link.text, link.line, link.resolved]
-            for link in links
-        ]
-    )
+    return json.dumps([astuple(link) for link in links])
 
 
 def decode_links(record: str) -> list[Link]:

@@ -15,8 +15,8 @@ import numpy as np
 
 from thumbindex.compare.contradictions import contradiction
 from thumbindex.compare.tokens import cut_suffix
-from thumbindex.model import Candidate, Chunk, ChunkId, DocumentId
-from thumbindex.ports import Documents, Matrix, inner_products
+from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId
+from thumbindex.ports import Matrix, inner_products
 from thumbindex.query.copies import near_copies
 from thumbindex.query.in_force import find_retirements
 from thumbindex.query.match_names import split_name_matches
@@ -130,7 +130,7 @@ def contradict(search: Search, tools: Tools) -> Search:
     return replace(search, candidates=_pair_contradictions(marked))
 
 
-def _may_contradict(first: Candidate, second: Candidate, documents: Documents) -> bool:
+def _may_contradict(first: Candidate, second: Candidate, documents: Sequence[Document]) -> bool:
     """Return whether a difference between two chunks may be a contradiction."""
     document, other = documents[first.document], documents[second.document]
     return document is not other and not are_in_series(document.path, other.path)
