@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -13,19 +11,16 @@ import typer
 
 from thumbindex.cli.options import JsonOption, open_for, opening_options, opening_or_engine_options
 from thumbindex.cli.terminal import print_json, print_line
-from thumbindex.config import absolute_path, real_folder
+from thumbindex.config import absolute_path
 from thumbindex.errors import UsageError
 from thumbindex.install.clients import CLIENTS, Client, Machine
 from thumbindex.install.doctor import run_checks
 from thumbindex.install.plan import (
-    EntryLocation,
-    entry_command,
     entry_location,
     find_client,
     folders_to_serve,
     instruction_line,
     instructions_location,
-    option_values,
     plan_install,
     plan_uninstall,
     project_command,
@@ -94,7 +89,6 @@ def install(
     else:
         if project:
             command, line = project_command(chosen, opening, here), instruction_line(())
-            remarks = _dropped_folders(location, command, ())
             effect = (
                 "starts thumbindex for everyone who opens this project and has thumbindex "
                 f"installed. {chosen.restart}"
@@ -102,7 +96,6 @@ def install(
         else:
             folders = folders_to_serve(opening)
             command, line = serve_command(opening, folders), instruction_line(folders)
-            remarks = _dropped_folders(location, command, opening.load().folders.values())
             names = [name for name, _ in folders] or opening.load().folders
             effect = f"starts thumbindex for {', '.join(names)}. {chosen.restart}"
         changes = [plan_install(location, chosen.entry(command))]
@@ -135,24 +128,6 @@ def install(
     for remark in remarks:
         print_line(remark)
     return FOUND
-
-
-def _dropped_folders(
-    location: EntryLocation, command: Sequence[str], configured: Iterable[object]
-) -> list[str]:
-    """Return a remark if `command` lacks folders of the existing entry; else an empty list."""
-    served = [*option_values(command, "--folder")] or [*map(str, configured)]
-    roots = {real_folder(folder) for folder in served}
-    present = option_values(entry_command(read_entry(location)), "--folder")
-    dropped = [
-        f"--folder {shlex.quote(folder)}" for folder in present if real_folder(folder) not in roots
-    ]
-    if not dropped:
-        return []
-    return [
-        "The entry no longer names some folders. To keep them, run this again and add "
-        f"{' '.join(dropped)}."
-    ]
 
 
 _PROJECT_CLIENT = "claude-code"
