@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -40,13 +40,11 @@ from thumbindex.install.edit import (
     take_table,
     write_text,
 )
-from thumbindex.model import FolderStatus
 from thumbindex.opening import OpenOptions, open_everywhere
 from thumbindex.present.as_json import report_payload, status_payload
 from thumbindex.present.exit_codes import FOUND, NOT_FOUND, exits_with_code, print_error
 from thumbindex.present.sentences import CHECK_GLOB, unmatched_glob_warning
-from thumbindex.settings import Config
-from thumbindex.text import one_line, plural
+from thumbindex.text import one_line
 
 if TYPE_CHECKING:
     from thumbindex.library import Library
@@ -148,29 +146,32 @@ def folders(
 ) -> int:
     """List the named folders.
 
-    Shows each folder's path, description and index state.
+    Shows each folder's path and description, and whether it is indexed.
     """
-    opening = OpenOptions(index=index, config=config)
-    settings = opening.load()
-    roots = configured_roots(settings)
-    indexed = _indexed(opening, roots)
+    settings = OpenOptions(config=config).load()
+    directory = str(index or settings.index.directory)
     listed = [
-        _facts(name, root, settings, indexed.get(root)) for name, root in sorted(roots.items())
+        {
+            "name": name,
+            "path": str(root),
+            "about": settings.about.get(name, ""),
+            "there": root.is_dir(),
+            "indexed": library.index_paths_of(directory, root).store.exists(),
+        }
+        for name, root in sorted(configured_roots(settings).items())
     ]
     if as_json:
         print_json({"folders": listed})
-    else:
-        for folder in listed:
-            state = (
-                "does not exist"
-                if not folder["there"]
-                else _state(indexed.get(roots[folder["name"]]))
-            )
-            print_row(f"{folder['name']}: {folder['path']}, {state}")
-            if folder["about"]:
-                print_line(f"  {folder['about']}")
-        if not listed:
-            print_line("No folder has a name yet. To add one, run `thumbindex add DIR`.")
+        return FOUND if listed else NOT_FOUND
+    for folder in listed:
+        state = "indexed" if folder["indexed"] else "not indexed yet"
+        print_row(
+            f"{folder['name']}: {folder['path']}, {state if folder['there'] else 'does not exist'}"
+        )
+        if folder["about"]:
+            print_line(f"  {folder['about']}")
+    if not listed:
+        print_line("No folder has a name yet. To add one, run `thumbindex add DIR`.")
     return FOUND if listed else NOT_FOUND
 
 
@@ -210,42 +211,6 @@ def remove(
         f"{shlex.quote(str(roots[chosen]))}`."
     )
     return FOUND
-
-
-# ------------------------------------------------------------------ list
-
-
-def _indexed(opening: OpenOptions, roots: Mapping[str, Path]) -> dict[Path, FolderStatus]:
-    """Return the status of each folder that has an index."""
-    directory = str(opening.index or opening.load().index.directory)
-    indexed = [
-        name
-        for name, root in roots.items()
-        if library.index_paths_of(directory, root).store.exists()
-    ]
-    if not indexed:
-        return {}
-    with library.Library.open(indexed, index=opening.index, config=opening.load()) as opened:
-        return {Path(folder_status.root): folder_status for folder_status in opened.status()}
-
-
-def _facts(name: str, root: Path, config: Config, status: FolderStatus | None) -> dict[str, Any]:
-    documents = status.index.documents if status else None
-    return {
-        "name": name,
-        "path": str(root),
-        "about": config.about.get(name, ""),
-        "there": root.is_dir(),
-        "indexed": status is not None,
-        "documents": documents,
-        "updated": status.updated if status else None,
-    }
-
-
-def _state(status: FolderStatus | None) -> str:
-    if status is None:
-        return "not indexed yet"
-    return f"{plural(status.index.documents, 'note')} in its index"
 
 
 # ------------------------------------------------------------------ edit the configuration
