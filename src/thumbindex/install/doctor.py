@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
@@ -242,22 +241,8 @@ def run_checks(
             "Run `thumbindex install CLIENT`; `thumbindex install --help` lists them.",
         )
     ]
-    if servable:
+    if servable:  # without folders, a server would index the current one, which may be anything
         yield check_server_start(replace(opening, folder=servable).arguments())
-    else:
-        # without folders, a server would index the current one, which may be anything;
-        # ignore_cleanup_errors: on Windows, the server's child may still hold files open
-        with tempfile.TemporaryDirectory(
-            prefix="thumbindex-doctor-", ignore_cleanup_errors=True
-        ) as temporary:
-            (Path(temporary) / "empty").mkdir()
-            empty = OpenOptions(
-                (str(Path(temporary).resolve() / "empty"),),
-                Path(temporary).resolve() / "index",
-                None,
-                opening.overrides,
-            )
-            yield check_server_start(empty.arguments())
 
 
 def _examine_folders(
