@@ -35,14 +35,6 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.25
 """Interval between checks for new generations of the indexes."""
 
-_LONGEST_PAUSE_SECONDS = 60.0
-"""Maximum pause between checks.
-
-The follower pauses for as long as its last check took, so that opening large indexes leaves time
-for queries. Without a maximum, suspending the machine during a check could cause a pause of
-hours.
-"""
-
 Listener = Callable[[Mapping[str, Changes]], None]
 """Receives changes by folder. Called in the follower's thread, so it must return at once."""
 
@@ -91,9 +83,8 @@ class IndexFollower:
                     library.warm_up([name])
                     self._notify(changes.poll([name]))
             resume_garbage_collection()  # only the first call has an effect
-            self._stopped.wait(
-                max(self._pause, min(time.monotonic() - started, _LONGEST_PAUSE_SECONDS))
-            )
+            # opening large indexes leaves time for queries
+            self._stopped.wait(max(self._pause, time.monotonic() - started))
 
     def _notify(self, changes: Mapping[str, Changes]) -> None:
         self._change_counts.update(changes.keys())

@@ -169,9 +169,6 @@ _POLL_SECONDS = 0.05
 TAKEOVER_SECONDS = 3.0
 """Seconds without an indexer after which a query stops waiting for a server to take over."""
 
-_INDEXER_CHECK_SECONDS = 1.0
-"""Seconds between two checks for an indexer."""
-
 
 def wait_until_fresh(
     readers: Sequence[Reader],
@@ -284,7 +281,7 @@ class _WordsWait:
         # an unmounted drive looks like an empty folder
         is_empty = is_empty_folder(self._folder.root) and folder_index_state(reader).documents > 0
         self.is_missing = is_empty or not self._folder.root.is_dir()
-        self._seen_at = self._checked_at = time.monotonic()
+        self._seen_at = time.monotonic()
         self._request: Path | None = None
         with suppress(StorageError):  # an index on a read-only drive has no indexer
             self._request = (
@@ -304,10 +301,7 @@ class _WordsWait:
     def has_indexer(self) -> bool:
         """Return whether the folder had an indexer in the last `TAKEOVER_SECONDS`."""
         now = time.monotonic()
-        if now - self._checked_at >= _INDEXER_CHECK_SECONDS:
-            self._checked_at = now
-            if has_indexer(self._folder):
-                self._seen_at = now
+        self._seen_at = now if has_indexer(self._folder) else self._seen_at
         return now - self._seen_at < TAKEOVER_SECONDS
 
     def close(self) -> None:
