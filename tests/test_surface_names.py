@@ -21,6 +21,7 @@ NOT_IN_A_SHELL = {
     "query": "the command has the argument QUERY",
     "why": "the command `why`",
     "max_tokens": "a terminal has no budget; `serve.max_tokens` sets the default",
+    "wait_fresh": "commands index changed notes first",
 }
 """Arguments of the tool `query` without a flag of the command."""
 
@@ -29,7 +30,6 @@ ONLY_IN_A_SHELL = {
     "engine": "a model does not choose the database",
     "config": "a model does not choose the configuration",
     "set": "a model does not change settings",
-    "wait": "a server does not make its client wait for vectors",
     "full": "a client limits the answer with `max_tokens`",
     "files": "a tool's answer has the path of each passage",
     "json": "a tool's answer has structured content",

@@ -48,18 +48,6 @@ def test_query_json_fits_its_schema(run: Run) -> None:
     assert answer["index"]["pending"] == 0
 
 
-def test_wait_fresh_reports_a_fresh_answer(run: Run) -> None:
-    index = checked(
-        run("query", "press the green button", "--wait-fresh", "20", "--json"), "query"
-    )["index"]
-    assert (index["fresh"], index["behind"]) == (True, [])
-    assert (
-        "; everything on disk is indexed\n"
-        in run("query", "press the green button", "--wait-fresh", "20").stdout
-    )
-    assert "must be from 0 to 60 seconds" in run("query", "x", "--wait-fresh", "61").stderr
-
-
 def test_no_results_exit_with_code_1(run: Run) -> None:
     result = run("query", "xyzzyq plughw", "--json")
     assert (result.exit_code, checked(result, "query")["results"]) == (1, [])

@@ -222,7 +222,6 @@ def test_paths_are_relative_to_the_clients_directory(
     ("arguments", "around"),
     [
         (("--set", "query.limit=2"), {}),
-        (("--wait-fresh=1",), {}),
         (("--index", "/tmp/another"), {}),
         ((), {"TZ": "Asia/Tokyo"}),
         ((), {"PYTHONIOENCODING": "latin-1"}),

@@ -126,12 +126,6 @@ def _load_models(library: Library) -> None:
         print_error(f"{error} {library.words_only_sentence}")
 
 
-_WAIT_FRESH = (
-    "Report whether the answer covers everything on disk. If a server is running, wait up to "
-    "SECONDS (at most 60) until it has indexed the latest changes."
-)
-
-
 @exits_with_code
 @opening_or_engine_options
 def query(
@@ -170,9 +164,6 @@ def query(
     where: WhereOption = None,
     since: SinceOption = None,
     until: UntilOption = None,
-    wait_fresh: Annotated[
-        float, typer.Option("--wait-fresh", metavar="SECONDS", help=_WAIT_FRESH)
-    ] = 0.0,
     full: Annotated[bool, typer.Option("--full", help="Print whole sections as written.")] = False,
     files: Annotated[
         bool,
@@ -212,7 +203,7 @@ def query(
     if sum((full, files, as_json)) > 1:
         raise UsageError("--full, --files and --json cannot be combined: use only one.")
     with open_for(ctx, opening) as library:
-        ask = partial(library.query, request, wait_fresh=wait_fresh, explain=explain)
+        ask = partial(library.query, request, explain=explain)
         answer = _answer(library, ask)
         roots = dict(library.folders)
         narrowed = [f"--{name}" for name in dict(request.filters.as_pairs())]

@@ -26,11 +26,10 @@ NOT_SERVED_OPTIONS = (
     "-h",
     "--help",
     "--explain",
-    "--wait-fresh",
     "--engine",
     "--private",
 )
-"""Options that a server does not support: help, timings, waiting, databases and private notes."""
+"""Options that a server does not support: help, timings, databases and private notes."""
 
 SHARED_VARIABLES = (
     "HOME",

@@ -80,7 +80,7 @@ def answer_payload(answer: Answer, explain: bool = False) -> dict[str, Any]:
         "weaker": answer.weaker,
         **({"trace": as_json(answer.trace)} if explain else {}),
         "deduplication": deduplication_payload(answer.trace),
-        "index": as_json(answer.index) | freshness_payload(answer.freshness),
+        "index": as_json(answer.index),
     }
 
 
