@@ -43,7 +43,6 @@ def paths(answer) -> list[str]:
         ("[[Über uns]]", NameKind.FILE),
         ("[[Guides/Über uns#Opening hours?|when]]", NameKind.PATH),
         ("[us](Guides/%C3%9Cber%20uns.md)", NameKind.PATH),
-        ("Über uns.md#", NameKind.FILE),
         ("opening hours", NameKind.HEADING),
     ],
 )

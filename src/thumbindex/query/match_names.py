@@ -33,9 +33,6 @@ _MAX_HEADING_CHUNKS = 2_000
 name a note.
 """
 
-_MIN_OPEN_NAME = 3
-"""If the name before a final `#` has fewer letters, as in C#, the `#` is part of the name."""
-
 _MAX_SAME_NAME = 2_000
 """If more notes have the same file name, such as `index.md`, only this many are compared with a
 query, and those whose path begins with the query.
@@ -51,7 +48,6 @@ _SYMBOLS = re.compile(
     r"(?<=[^\W_])[+#]+(?!\w)"  # C++
     r"|(?<!\S)(?:\.|[$%]|--?)(?=[^\W\d])"  # .NET, $HOME, --help
 )
-_LANGUAGE = re.compile(r"(?<!\w)\w#$")  # C#
 _PRIORITY = {
     NameKind.PATH: 0,
     NameKind.FILE: 1,
@@ -242,16 +238,8 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
     elif link is not None:
         text = unquote(_LINK_TITLE.sub("", link[1].strip()).strip().strip("<>").strip())
     name, _, heading = (part.strip() for part in text.partition("#"))
-    is_open = (
-        name
-        and not heading
-        and text.endswith("#")
-        and len(name) >= _MIN_OPEN_NAME
-        and not _LANGUAGE.search(text)
-    )
     # "C# basics" is not a heading of C
-    with_heading = is_open or (heading and (wikilink or link or _FILE.search(name)))
-    if with_heading:
+    if heading and (wikilink or link or _FILE.search(name)):
         return (_NameReference(text), _NameReference(name, heading.rpartition("#")[2].strip()))
     return (_NameReference(text),)
 
