@@ -219,11 +219,6 @@ class VectorIndex(Protocol):
         """The share of chunks with a vector, without folders that have none."""
         return 1.0
 
-    @property
-    def base(self) -> VectorIndex:
-        """This index, without changes that hold for one query only."""
-        return self
-
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         """Return the best `limit` chunks by cosine."""
 

@@ -15,7 +15,7 @@ from thumbindex.ports import Mask, Matrix, Vector
 from thumbindex.query.confidence import (
     MAX_KEYWORD_CONFIDENCE,
     SAMPLE_SIZE,
-    cached_sample,
+    Sample,
     grounding,
     mean_and_deviation,
     query_terms,
@@ -270,6 +270,4 @@ def test_sample_is_large_if_most_chunks_have_no_vector(pending, least, most):
         for n in range(12)
     ]
     snapshot = memory_snapshot(notes, FakeEmbedder(), pending=[f"{n}.md" for n in range(pending)])
-    assert (
-        least <= len(cached_sample(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most
-    )
+    assert least <= len(Sample(None, Tools(snapshot, embedder=FakeEmbedder())).chunks) <= most

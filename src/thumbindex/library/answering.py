@@ -68,8 +68,9 @@ def answer_query(
             observed.append((stage, search))
 
     unfiltered = without_folder_filter(query)
+    vector = tools.snapshot.vector
     tools = with_exact_candidates(unfiltered, tools, tuple(snapshots))
-    state = count_refined(state, tools.snapshot.vector)
+    state = count_refined(state, vector, tools.snapshot.vector)
     search, trace = run_pipeline(unfiltered, tools, time.perf_counter, observe)
     passages = search.passages
     passages = explain_passages(passages, observed, tools) if explain else passages

@@ -89,9 +89,9 @@ def _exact_vectors(
     return {chunk: exact[key] for chunk, key in keys.items() if key in exact}
 
 
-def count_refined(state: IndexState, vector: VectorIndex) -> IndexState:
+def count_refined(state: IndexState, before: VectorIndex, vector: VectorIndex) -> IndexState:
     """Count the vectors that were computed for this query as exact."""
-    refined = vector.base.count_provisional() - vector.count_provisional()
+    refined = before.count_provisional() - vector.count_provisional()
     return replace(
         state,
         vectors=state.vectors + refined,
@@ -118,10 +118,6 @@ class _RefinedVectors(VectorIndex):
     @property
     def coverage(self) -> float:
         return self._base.coverage
-
-    @property
-    def base(self) -> VectorIndex:
-        return self._base
 
     def search(self, query: Vector, limit: int, within: Selection | None = None) -> tuple[Hit, ...]:
         hits = self._base.search(query, limit + len(self._chunks), within)

@@ -20,14 +20,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import or_
 from typing import NamedTuple
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from thumbindex.language import FUNCTION_WORDS, reads_language
 from thumbindex.model import Candidate, ChunkId, DocumentId, DroppedChunk, Term
-from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, VectorIndex, inner_products
+from thumbindex.ports import Cosines, Mask, Matrix, Selection, Vector, inner_products
 from thumbindex.query.match_names import has_only_function_words
 from thumbindex.query.retrieve import COSINE_DIGITS, chunk_ids_of, field_weights
 from thumbindex.query.stage import Phrasing, Search, Tools
@@ -296,11 +295,11 @@ class _DocumentScorer:
         return phrasings
 
     @cached_property
-    def _sample(self) -> _Sample:
-        return cached_sample(self._search.searchable, self._tools)
+    def _sample(self) -> Sample:
+        return Sample(self._search.searchable, self._tools)
 
 
-class _Sample:
+class Sample:
     """A sample of the notes' chunks, which shows whether a cosine is unusually high."""
 
     def __init__(self, within: Selection | None, tools: Tools) -> None:
@@ -328,29 +327,13 @@ def _draw_sample(
     Return the chunks with a vector, the vectors, and the fraction of the sample with a vector.
     """
     chunks = tools.snapshot.catalog.every_nth(step, within)
-    vectors = tools.snapshot.vector.base.vectors(chunks)
+    vectors = tools.snapshot.vector.vectors(chunks)
     has_vector = ~np.isnan(vectors[:, 0])
     return (
         [n for n, is_drawn in zip(chunks, has_vector.tolist(), strict=True) if is_drawn],
         vectors[has_vector],
         float(has_vector.mean()) if len(chunks) else 1.0,
     )
-
-
-_SAMPLES: WeakKeyDictionary[VectorIndex, _Sample] = WeakKeyDictionary()
-"""Cached samples of whole indexes."""
-
-
-def cached_sample(within: Selection | None, tools: Tools) -> _Sample:
-    """Return a sample of the searchable chunks. A sample of a whole index is cached."""
-    snapshot = tools.snapshot
-    repeated = snapshot.duplicates.repeats()
-    repeats = 0 if repeated is None else len(repeated)
-    if within is not None and len(within) < len(snapshot.catalog) - repeats:
-        return _Sample(within, tools)
-    if (sample := _SAMPLES.get(snapshot.vector.base)) is None:
-        sample = _SAMPLES[snapshot.vector.base] = _Sample(within, tools)
-    return sample
 
 
 def mean_and_deviation(cosines: Cosines) -> tuple[float, float]:
