@@ -6,7 +6,7 @@ import hashlib
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import wraps
 from itertools import chain, combinations
@@ -95,45 +95,12 @@ def _content_version(reader: Reader) -> object:
     return store.path, store.generation - store.duplicates.decision_commits
 
 
-_GroupKey = tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _FoundClusters:
-    """The clusters of a folder's detected pairs, without the user's decisions."""
-
-    members: Mapping[int, ClusterMember]  # by row
-    rows: Mapping[str, set[int]]  # by digest
-    first_copies: Mapping[str, str]  # the first digest of each text's cluster of duplicates
-    groups: Mapping[_GroupKey, Sequence[_TextPair]]
-    keys: Mapping[Pair, set[_GroupKey]]  # of the groups, by pair of digests
-    clusters: Mapping[_GroupKey, Cluster]
-    chunks: int
-
-
 @once_per_content
-def _find_clusters(reader: Reader) -> _FoundClusters:
-    store, name = reader.store, reader.folder.name
-    found_pairs = store.duplicates.pairs()
+def _read_pairs(reader: Reader) -> tuple[Mapping[int, ClusterMember], Sequence[_TextPair], int]:
+    """Read the chunks of detected pairs by row, the pairs, and the number of all chunks."""
+    found_pairs = reader.store.duplicates.pairs()
     members = _read_members(reader, sorted({row for pair in found_pairs for row in pair[:2]}))
-    pairs = _text_pairs(found_pairs, members)
-    first_copies = _first_copies(pairs)
-    groups: dict[_GroupKey, list[_TextPair]] = defaultdict(list)
-    keys: dict[Pair, set[_GroupKey]] = defaultdict(set)
-    for pair in pairs:
-        # each grey pair forms a separate group
-        key = ("same", first_copies[pair.ends[0]]) if pair.zone == "same" else pair.ends
-        groups[key].append(pair)
-        keys[pair.ends].add(key)
-    return _FoundClusters(
-        members,
-        _rows_by_digest(members),
-        first_copies,
-        groups,
-        keys,
-        {key: _build_cluster(group, members, {}, name) for key, group in groups.items()},
-        len(store.chunk_rows()),
-    )
+    return members, _text_pairs(found_pairs, members), len(reader.store.chunk_rows())
 
 
 @once_per_content
@@ -182,32 +149,28 @@ def read_clusters(reader: Reader) -> tuple[list[Cluster], list[Decision], int]:
     store = reader.store
     with store.read_transaction(), store.decoding():
         decisions = {(decision.first, decision.second): decision for decision in store.decisions()}
-        found = _find_clusters(reader)
+        members, pairs, chunks = _read_pairs(reader)
         # texts in no detected pair
-        unread = frozenset(chain.from_iterable(decisions)) - found.rows.keys()
-        others = _find_members(reader, unread) if unread else {}
-    members = {**found.members, **others}
-    rows = {**found.rows, **_rows_by_digest(others)}
-    changed: dict[_GroupKey, list[_TextPair]] = {}
-    for ends in decisions:
-        for key in found.keys.get(ends, ()):
-            changed.setdefault(key, [])
+        unread = frozenset(chain.from_iterable(decisions)) - _rows_by_digest(members).keys()
+        members = {**members, **(_find_members(reader, unread) if unread else {})}
+    rows, detected = _rows_by_digest(members), {pair.ends for pair in pairs}
+    first_copies, groups = _first_copies(pairs), defaultdict[tuple[str, ...], list[_TextPair]](list)
+    for pair in pairs:
+        # each grey pair forms a separate group
+        key = ("same", first_copies[pair.ends[0]]) if pair.zone == "same" else pair.ends
+        groups[key].append(pair)
+    for ends in (pair for pair in decisions if pair not in detected):
         both = frozenset().union(*(rows.get(digest, ()) for digest in ends))
-        if ends not in found.keys and len(both) > 1 and rows.keys() >= set(ends):
-            first, second = (found.first_copies.get(digest) for digest in ends)
+        if len(both) > 1 and rows.keys() >= set(ends):
+            first, second = (first_copies.get(digest) for digest in ends)
             key = ("same", first) if first and first == second else ends
-            pair = _TextPair(ends, both, 0.0, "decided", "by the user", "")
-            changed.setdefault(key, []).append(pair)
-    decided_clusters = {
-        key: _build_cluster(
-            [*found.groups.get(key, ()), *added], members, decisions, reader.folder.name
-        )
-        for key, added in changed.items()
-    }
-    folder_clusters = list({**found.clusters, **decided_clusters}.values())
+            groups[key].append(_TextPair(ends, both, 0.0, "decided", "by the user", ""))
+    found = [
+        _build_cluster(group, members, decisions, reader.folder.name) for group in groups.values()
+    ]
     missing = unread - rows.keys()
     outdated = [decision for pair, decision in decisions.items() if missing & set(pair)]
-    return folder_clusters, outdated, found.chunks
+    return found, outdated, chunks
 
 
 def _text_pairs(
