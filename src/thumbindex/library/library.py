@@ -698,13 +698,10 @@ class Library:
         self,
         arrange: Callable[[Iterable[Document]], Iterable[Document]],
         limit: int,
-        *,
-        folder: str | None = None,
     ) -> tuple[OutlineEntry, ...]:
         """Select and sort the documents with `arrange`; return the first `limit` visible ones."""
-        readers = self._select_readers(folder)
-        documents = islice(filter_visible(arrange(all_documents(readers)), readers), limit)
-        return tuple(map(outline_entry, documents))
+        arranged = filter_visible(arrange(all_documents(self._readers)), self._readers)
+        return tuple(map(outline_entry, islice(arranged, limit)))
 
     @consistent_read
     def documents_at(self, places: Iterable[tuple[str, str]]) -> tuple[Document, ...]:

@@ -118,10 +118,5 @@ def _listing(visit: Visit, view: str, filters: Filters, sort: str) -> NoteList:
 
 def _titles(visit: Visit, pairs: Sequence[UnlinkedPair]) -> Mapping[tuple[str, str], str]:
     places = {(pair.folder, path) for pair in pairs for path in (pair.path, pair.other)}
-    if not places:
-        return {}
-    notes = visit.library.browse(
-        lambda documents: (note for note in documents if (note.folder, note.path) in places),
-        len(places),
-    )
-    return {(note.folder, note.path): note.heading for note in notes}
+    documents = visit.library.documents_at(places)
+    return {(document.folder, document.path): document.title for document in documents}

@@ -110,12 +110,8 @@ def why_screen(visit: Visit) -> Screen:
 
 
 def _title(visit: Visit, report: WhyReport) -> str:
-    notes = visit.library.browse(
-        lambda documents: (note for note in documents if note.path == report.path),
-        1,
-        folder=report.folder,
-    )
-    return next((note.heading for note in notes), "")
+    documents = visit.library.documents_at([(report.folder, report.path)])
+    return next((document.title for document in documents), "")
 
 
 def _note_link(report: WhyReport) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import anyio
 import uvicorn
@@ -85,10 +85,6 @@ from thumbindex.web.limits import (
 )
 from thumbindex.web.metrics import CONTENT_TYPE, Metrics, MetricsMiddleware
 from thumbindex.web.token_file import default_token_file
-
-if TYPE_CHECKING:
-    pass
-
 
 _OTHER_FILES = 2_000
 """Number of files that the server may open besides connections, such as indexes and pipes."""
