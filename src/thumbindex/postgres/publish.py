@@ -84,7 +84,7 @@ class _PublishedRows:
     """Digests and ids of a folder's published rows, used to find the rows that changed."""
 
     row_digests: Mapping[int, str] = field(default_factory=dict)  # by document row
-    tombstones: Mapping[str, bytes] = field(default_factory=dict)  # by segment
+    segments: frozenset[str] = frozenset()
     # row ids, negative if provisional
     vectors: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     duplicates: str = ""  # digest
@@ -226,11 +226,11 @@ def _read_published(
         if local.get(row, tuple(published)) != tuple(published):
             return None  # for example, a backup was restored
         row_digests[row] = row_digest
-    sql = "SELECT segment, data FROM parts WHERE folder = %s AND name = %s"
-    tombstones: dict[str, bytes] = dict(session.fetch(sql, (state.folder, DELETED)))
+    sql = "SELECT segment FROM parts WHERE folder = %s AND name = %s"
+    segments = frozenset(name for (name,) in session.fetch(sql, (state.folder, DELETED)))
     sql = "SELECT CASE WHEN provisional THEN -id ELSE id END FROM vectors WHERE folder = %s"
     vectors = np.array([row for (row,) in session.fetch(sql, (state.folder,))], dtype=np.int64)
-    return _PublishedRows(row_digests, tombstones, vectors, str(state.facts["duplicates"]))
+    return _PublishedRows(row_digests, segments, vectors, str(state.facts["duplicates"]))
 
 
 # ------------------------------------------------------------------ partitions
@@ -421,18 +421,14 @@ class _ChangeWriter:
     # -------------------------------------------------------------- segments and vectors
 
     def _write_segments(self, report: _PhaseListener) -> None:
-        published = self._previous.tombstones
-        current = {segment.name: segment.deleted.tobytes() for segment in self._store.segments()}
-        self._delete("parts", "segment", sorted(published.keys() - current.keys()))
+        published, listed = self._previous.segments, self._store.segments()
+        self._delete("parts", "segment", sorted(published - {file.name for file in listed}))
+        self._delete("parts", "name", [DELETED])
+        self._copy("parts", ((file.name, DELETED, file.deleted.tobytes()) for file in listed))
         new = [segment for segment in self._opened.keyword.segments if segment.id not in published]
         for n, segment in enumerate(new):
             report("publishing words", n, len(new))
-            parts = {**segment.parts, DELETED: current[segment.id]}
-            self._copy("parts", ((segment.id, name, data) for name, data in parts.items()))
-        for name in current.keys() & published.keys():
-            if current[name] != published[name]:
-                sql = "UPDATE parts SET data = %s WHERE folder = %s AND segment = %s AND name = %s"
-                self._session.execute(sql, (current[name], self._folder, name, DELETED))
+            self._copy("parts", ((segment.id, name, data) for name, data in segment.parts.items()))
 
     def _write_vectors(self, report: _PhaseListener) -> None:
         view, published = self._opened.vectors, self._previous.vectors
