@@ -91,11 +91,8 @@ _GPU_DRIVER_FILES = ("/dev/nvidia0", "/dev/kfd", "/dev/dxg", r"C:\Windows\System
 """GPU driver files of NVIDIA, AMD and WSL. If none exists, `has_gpu` does not import torch."""
 
 
-def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False) -> Embedder:
-    """Load the configured model; raise ModelError if it is not available.
-
-    A `lean` embedder uses less memory, which suits a process that embeds only queries.
-    """
+def open_embedder(settings: EmbedSettings, *, offline: bool) -> Embedder:
+    """Load the configured model; raise ModelError if it is not available."""
     # a GPU does not switch the bundled model to torch, which would require a download
     torch = settings.runtime == "torch" or (
         settings.runtime == "auto" and settings.model not in BUNDLED_NAMES and has_gpu()
@@ -105,7 +102,7 @@ def open_embedder(settings: EmbedSettings, *, offline: bool, lean: bool = False)
     card = find_model(settings.model, offline=offline, torch=torch)
     if settings.runtime == "torch" or (settings.runtime == "auto" and card.graph is None):
         return TorchEmbedder(card)
-    return OnnxEmbedder(card, settings.workers or default_workers(), lean)
+    return OnnxEmbedder(card, settings.workers or default_workers())
 
 
 def default_workers() -> int:
@@ -166,12 +163,8 @@ def bundled_fingerprint() -> str:
 _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 
-def _open_session(path: Path, lean: bool = False) -> Any:
-    """Open a single-threaded inference session.
-
-    A `lean` session takes 10 MB less memory and half a millisecond more per query. Raises
-    ModelError if the file is not a valid graph.
-    """
+def _open_session(path: Path) -> Any:
+    """Open a single-threaded inference session. Raises ModelError if the graph is not valid."""
     disable_telemetry()
     import onnxruntime
 
@@ -184,8 +177,6 @@ def _open_session(path: Path, lean: bool = False) -> Any:
         # On processors without VNNI, products of signed weights overflow. Most other graphs lack
         # the zero points that this option needs.
         options.add_session_config_entry("session.x64quantprecision", "1")
-    if lean:  # use the weights as they are mapped from the file
-        options.add_session_config_entry("session.disable_prepacking", "1")
     try:
         return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors have no common base
@@ -200,7 +191,7 @@ class OnnxEmbedder(_Embedder):
     Texts are not batched, because the int8 scales of a text would depend on the other texts.
     """
 
-    def __init__(self, card: ModelCard, workers: int, lean: bool = False) -> None:
+    def __init__(self, card: ModelCard, workers: int) -> None:
         if card.graph is None:
             raise ModelError(
                 f"The model {card.name} has no ONNX file that onnxruntime can run. Choose a model "
@@ -214,7 +205,7 @@ class OnnxEmbedder(_Embedder):
             )
         super().__init__(card, _SHIPPED_GRAPH, workers)
         self._tokenizer = open_tokenizer(card.folder / "tokenizer.json", card.window)
-        self._session = _open_session(card.graph, lean)
+        self._session = _open_session(card.graph)
         self._inputs = {entry.name for entry in self._session.get_inputs()}
         outputs = {
             entry.name: entry.shape

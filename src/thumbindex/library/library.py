@@ -443,7 +443,7 @@ class Library:
         if index_model and settings.model == "auto":
             settings = replace(settings, model=index_model)
         if settings.model not in self._indexing_models:
-            embedder = open_embedder(settings, offline=is_offline(), lean=not self._wait_for_models)
+            embedder = open_embedder(settings, offline=is_offline())
             self._indexing_models.update({settings.model: embedder, embedder.name: embedder})
         return self._indexing_models[settings.model]
 
