@@ -130,7 +130,7 @@ def test_database_answers_equal_those_without_the_hidden_folder(
             "zirconium"
             in running.call("tools/call", running.token("alice"), **METHODS["query"][1]).text
         )
-        for name in (*OF_A_DATABASE, "resources", "complete a path"):
+        for name in (*OF_A_DATABASE, "resources"):
             assert_alike(running, alone, name)
 
 
