@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import tempfile
@@ -22,6 +23,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # If pytest runs in the background, it ignores Ctrl-C, and so would the processes that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Compile each module once, also in a container that turns this off: xdist and the command line
+# start many processes.
+os.environ["PYTHONDONTWRITEBYTECODE"] = ""
+sys.dont_write_bytecode = False
+
+# Write indexes to memory if it has room: a test commits dozens of times, and a disk takes
+# milliseconds for each.
+_MEMORY, _ROOM = Path("/dev/shm"), 4_000_000_000
+if os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 # Isolate tests from the network, and from the developer's models, servers, settings and state.
 # This must come before any import of huggingface_hub. Socket addresses need a short path.
