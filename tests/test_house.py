@@ -133,6 +133,16 @@ def parsed(path: Path) -> ast.Module:
 
 
 @cache
+def nodes(path: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(parsed(path)))
+
+
+@cache
+def imports(path: Path) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    return tuple(node for node in nodes(path) if isinstance(node, ast.Import | ast.ImportFrom))
+
+
+@cache
 def modules() -> tuple[tuple[str, set[str]], ...]:
     """Return each module's path and imported names."""
     return tuple(_imports())
@@ -141,10 +151,10 @@ def modules() -> tuple[tuple[str, set[str]], ...]:
 def _imports() -> Iterator[tuple[str, set[str]]]:
     for path in sorted(SOURCE.rglob("*.py")):
         names = set()
-        for node in ast.walk(parsed(path)):
+        for node in imports(path):
             if isinstance(node, ast.Import):
                 names |= {alias.name for alias in node.names}
-            elif isinstance(node, ast.ImportFrom):
+            else:
                 names |= (
                     {f"thumbindex.{alias.name}" for alias in node.names}
                     if node.module == "thumbindex"
@@ -188,8 +198,8 @@ def test_imports_have_no_cycles():
     graph = {
         name: {
             imported
-            for node in ast.walk(parsed(path))
-            if node not in types_only(parsed(path))
+            for node in imports(path)
+            if node not in types_only(path)
             for imported in modules_of(node, paths)
             if (name, imported) not in LATE_IMPORTS
         }
@@ -199,21 +209,20 @@ def test_imports_have_no_cycles():
     TopologicalSorter(graph).prepare()  # raises CycleError
 
 
-def modules_of(node: ast.AST, paths: Mapping[str, Path]) -> set[str]:
+def modules_of(node: ast.Import | ast.ImportFrom, paths: Mapping[str, Path]) -> set[str]:
     """Return the modules of this package that a statement imports."""
     if isinstance(node, ast.ImportFrom):
         inner = {f"{node.module}.{alias.name}" for alias in node.names}
-        return inner & set(paths) or {node.module or ""} & set(paths)
-    names = {alias.name for alias in node.names} if isinstance(node, ast.Import) else set()
-    return names & set(paths)
+        return inner & paths.keys() or {node.module or ""} & paths.keys()
+    return {alias.name for alias in node.names} & paths.keys()
 
 
 @cache
-def types_only(tree: ast.Module) -> frozenset[ast.AST]:
+def types_only(path: Path) -> frozenset[ast.AST]:
     """Return the nodes below `if TYPE_CHECKING`."""
     return frozenset(
         inner
-        for node in ast.walk(tree)
+        for node in nodes(path)
         if isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
         for inner in ast.walk(node)
     )
