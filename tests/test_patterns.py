@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, product
 from pathlib import Path
 from re import _constants, _parser  # type: ignore[attr-defined]
@@ -29,9 +30,9 @@ FUNCTIONS = {
     "fullmatch",
     "search",
 }
-SHORT, LONG = 6_000, 100_000
-SECONDS = 1.0
-"""Maximum for 100 KB. Linear patterns take some hundredths, others over ten seconds."""
+SHORT, LONG = 6_000, 30_000
+SECONDS = 0.3
+"""Maximum for 30 KB. Linear patterns take some thousandths, others over half a second."""
 
 WORST = [
     "[" * 100,
@@ -79,10 +80,15 @@ def nested_patterns(value: Any, depth: int = 0) -> Iterator[re.Pattern[str]]:
         )
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def regex_calls() -> Iterator[tuple[str, ast.Call]]:
     """Yield every call of the module `re`, with its file and line."""
     for path in sorted(path for path in SOURCE.rglob("*.py") if "evaluation" not in path.parts):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes(path):
             is_method_call = (
                 isinstance(node, ast.Call)
                 and isinstance(node.func, ast.Attribute)
@@ -95,7 +101,7 @@ def regex_calls() -> Iterator[tuple[str, ast.Call]]:
 def methods_of(path: Path) -> dict[str, set[str]]:
     """Return the methods called on each name of a module."""
     methods: dict[str, set[str]] = {}
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if (
             isinstance(node, ast.Attribute)
             and isinstance(node.value, ast.Name)
@@ -210,6 +216,6 @@ def test_patterns_take_linear_time_on_worst_input() -> None:
     for name, use in patterns.items():
         for took, unit, around in slowest_inputs(use):
             # notice quadratic time before it takes minutes
-            for size in (SHORT, 4 * SHORT, LONG) if took > 0.001 else (LONG,):
-                limit = SECONDS * max(size / LONG, 0.1)
+            for size in (SHORT, LONG) if took > 0.001 else (LONG,):
+                limit = max(SECONDS * size / LONG, 0.1)
                 assert seconds(use, fill(unit, size, around)) < limit, (name, unit, around)

@@ -193,9 +193,10 @@ def test_junctions_are_treated_like_symlinks(
         def __exit__(self, *_: object) -> None:
             self._real.close()
 
-    monkeypatch.setattr(os, "scandir", Listing)
-    monkeypatch.setattr(read_module, "_WINDOWS", True)
-    result = walk(vault, CorpusSettings())
+    with monkeypatch.context() as windows:
+        windows.setattr(os, "scandir", Listing)
+        windows.setattr(read_module, "_WINDOWS", True)
+        result = walk(vault, CorpusSettings())
     assert [file.path for file in result.files] == ["apples.md", "pears.md", "plums.md"]
     assert [(problem.path, problem.reason) for problem in result.problems] == [
         ("out", "symlink points outside the folder: not followed")
