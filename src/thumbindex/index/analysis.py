@@ -256,8 +256,8 @@ def highlight_spans(
         if form
     ]
     spans = list(word_spans(text))
-    # a stem starts with its word's first letter: most words need not be stemmed
-    # and a stop word of one language is not a form of another's word: them, theme
+    # A stem starts with its word's first letter, so most words need not be stemmed. A stop word has
+    # no stems of other languages: in German, `them` would be a form of `theme`.
     text_stems = {
         word: {
             *stems(word, () if word in STOP_WORDS else languages),

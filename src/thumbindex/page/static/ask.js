@@ -41,7 +41,7 @@ async function show(address, push) {
   if (!isShown) return isShown;
   document.getElementById("answer").dataset.asked = text;
   named = text;
-  suggestNames(); // more was typed meanwhile
+  suggestNames(); // if more was typed meanwhile
   return true;
 }
 
