@@ -51,6 +51,12 @@ To change a setting, write it into your own configuration file:
 - macOS: `~/Library/Application Support/thumbindex/config.toml`
 - Windows: `%LOCALAPPDATA%\\thumbindex\\thumbindex\\config.toml`
 
+Indexes lie outside of your notes: `thumbindex status` prints where. By default:
+
+- Linux: `~/.local/share/thumbindex/indexes`
+- macOS: `~/Library/Application Support/thumbindex/indexes`
+- Windows: `%LOCALAPPDATA%\\thumbindex\\thumbindex\\indexes`
+
 Settings come from these layers. Later ones override earlier ones:
 
 1. the defaults below, also in `config.toml`;
