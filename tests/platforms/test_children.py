@@ -48,7 +48,7 @@ def test_commands_index_query_rebuild_and_forget(options: list[str], tmp_path: P
     assert "October" in run(tmp_path, "query", *options, "when is the harvest?")
     assert "1 changed" in run(tmp_path, "index", "--rebuild", *options)
     assert "ready" in run(tmp_path, "status", *options)
-    assert "forgotten" in run(tmp_path, "forget", *options)
+    assert "Deleted the index" in run(tmp_path, "forget", *options)
     assert [path for path in (tmp_path / "index").rglob("*") if path.is_file()] == []
 
 
