@@ -28,7 +28,7 @@ from thumbindex.model import Answer
 from thumbindex.opening import OpenOptions, is_local_path
 from thumbindex.owner_file import write_owner_file
 from thumbindex.present.editor_links import vscode_link
-from thumbindex.present.excerpts import all_lines, answer_line
+from thumbindex.present.excerpts import all_lines, from_answer
 from thumbindex.present.exit_codes import FAILURE, FOUND, exits_with_code, print_error
 from thumbindex.process import environment
 from thumbindex.text import plural
@@ -59,7 +59,7 @@ def remember_answer(
     index, config = (option and absolute_path(option) for option in (opening.index, opening.config))
     options = OpenOptions(tuple(roots.values()), index, config, opening.overrides).arguments()
     places = [
-        (roots[passage.folder], passage.path, answer_line(all_lines(passage)))
+        (roots[passage.folder], passage.path, from_answer(all_lines(passage)).start_line)
         for passage in answer.passages
         if len(roots) == len(folders)
     ]

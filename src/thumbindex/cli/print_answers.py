@@ -28,7 +28,7 @@ from thumbindex.present.answer_layout import (
     location_rows,
     rows_by_passage,
 )
-from thumbindex.present.excerpts import all_lines, answer_line
+from thumbindex.present.excerpts import all_lines, from_answer
 from thumbindex.present.exit_codes import print_error
 from thumbindex.present.sentences import (
     ModelState,
@@ -134,7 +134,7 @@ def print_files(answer: Answer, roots: Mapping[str, Path], narrowed: Sequence[st
 def _print_section(passage: Passage, page: Page) -> None:
     """Print a passage's section as written; on a terminal, wrap lines between words."""
     more = f"({line_range(passage.start_line, passage.end_line)}, score {passage.score:.2f})"
-    _print_rows(location_rows(passage, page, answer_line(all_lines(passage)), more))
+    _print_rows(location_rows(from_answer(all_lines(passage)), page, more))
     warnings = (*passage_flag_lines(passage), *disagreement_lines(passage))
     remarks = [
         Text(printable_line(text), style=WARNING if text in warnings else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from io import StringIO
 
 from rich.cells import cell_len
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from thumbindex.model import Answer, Passage, Place
-from thumbindex.present.excerpts import Line, ShownLines, answer_line, choose_all
+from thumbindex.present.excerpts import Line, ShownLines, choose_all, from_answer
 from thumbindex.present.sentences import (
     NO_MARKDOWN,
     ModelState,
@@ -144,7 +144,7 @@ def _surrounding_rows(shown: ShownLines, page: Page) -> tuple[Sequence[Text], Se
     """Return the rows above a passage's text (headings, location, day) and below it (copies,
     warnings).
     """
-    passage, line = shown.passage, answer_line(shown)
+    passage = shown.passage
     day = passage.updated or passage.created
     warnings = [*passage_flag_lines(passage)[:1], *disagreement_lines(passage)]
     warnings += filter(None, [retired_line(passage)])
@@ -156,17 +156,19 @@ def _surrounding_rows(shown: ShownLines, page: Page) -> tuple[Sequence[Text], Se
     for warning in map(printable_line, warnings):
         wrapped = wrap_words(warning, room) if page.console.is_terminal else warning
         below += [Text(row, WARNING) for row in wrapped.split("\n")]
-    titled = replace(passage, heading_path=shown.heading_path)
-    above = location_rows(titled, page, line, f"({day})" if day else "")
+    above = location_rows(from_answer(shown), page, f"({day})" if day else "")
     return above, [Text(INDENT) + row for row in below]
 
 
-def location_rows(passage: Passage, page: Page, line: int, more: str) -> tuple[Text, ...]:
-    """Return a passage's headings, and below them its location and `more`.
+def location_rows(shown: ShownLines, page: Page, more: str) -> tuple[Text, ...]:
+    """Return the headings above the first line, and below them its location and `more`.
 
     If the headings are too long for a row, only the last one is kept.
     """
-    room, names = page.width - len(INDENT), _headings(passage)
+    passage, line = shown.passage, shown.start_line
+    names = [printable_line(name) for name in shown.heading_path[1:] if name]
+    names = names or [printable_line(passage.title)]
+    room = page.width - len(INDENT)
     headings = " > ".join(names)
     heading = Text(headings if cell_len(headings) <= room else names[-1], "bold")
     heading.truncate(room, overflow="ellipsis")
@@ -174,12 +176,6 @@ def location_rows(passage: Passage, page: Page, line: int, more: str) -> tuple[T
     place = Place(passage.folder, passage.path, line, line)
     location = page.location(place, room - cell_len(more))
     return Text(f"{passage.rank}. ") + heading, Text.assemble(INDENT, location, more, style="dim")
-
-
-def _headings(passage: Passage) -> list[str]:
-    """Return the headings below the note's title, or the title if there are none."""
-    headings = [printable_line(heading) for heading in passage.heading_path[1:] if heading]
-    return headings or [printable_line(passage.title)]
 
 
 def _wrapped_rows(shown: ShownLines, console: Console, width: int) -> list[Text]:

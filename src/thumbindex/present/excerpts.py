@@ -111,7 +111,7 @@ class ShownLines:
 
     @property
     def heading_path(self) -> tuple[str, ...]:
-        """The note's title, and the headings above the first line that is shown."""
+        """The note's title, and the headings above the first line."""
         title, *names = self.passage.heading_path or ("",)
         matched, _ = _matched_span(self.passage)
         headings = list(_headings(self.passage.text))
@@ -350,12 +350,11 @@ def _headings(text: str) -> Iterator[tuple[int, str]]:
                 yield start, strip_markup(_seen_text(text, hidden, start, stop)).rstrip(" #")
 
 
-def answer_line(shown: ShownLines) -> int:
-    """Return the line number, in the note, of the best shown sentence, item or row."""
+def from_answer(shown: ShownLines) -> ShownLines:
+    """Return the shown lines from the best sentence, item or row on."""
     units = _units(shown.passage.text)
     best = units[_best_unit(shown.passage, units)].start
-    is_shown = shown.start <= best < shown.stop
-    return replace(shown, start=best).start_line if is_shown else shown.start_line
+    return replace(shown, start=best) if shown.start <= best < shown.stop else shown
 
 
 def is_complete(passage: Passage) -> bool:
