@@ -3,9 +3,11 @@
 import pytest
 
 from dump import logical_dump
-from thumbindex.errors import IndexDamagedError
+from thumbindex.errors import IndexDamagedError, StorageError
+from thumbindex.index.builds import begin_build, delete_index, switch_build
+from thumbindex.index.locks import hold_lock
 from thumbindex.index.snapshot import open_snapshot
-from thumbindex.index.writer import Batch, Writer
+from thumbindex.index.writer import Batch, Writer, keep_stores_open
 from thumbindex.model import DocumentTimes, Term
 from thumbindex.ports import KeywordWeights
 
@@ -86,3 +88,22 @@ def test_private_note_is_erased_from_all_files(build, note, tmp_path):
         assert b"secret" not in b"".join(
             path.read_bytes() for path in paths.store.parent.glob("index.sqlite3*")
         )
+
+
+def test_kept_store_follows_a_new_build_and_a_deleted_index(build, note, tmp_path):
+    _, paths = build(note("a.md", "apples"))
+    with keep_stores_open():
+        with Writer.open(paths.folder) as first:
+            pass
+        with Writer.open(paths.folder) as again:
+            assert again.store is first.store
+        with hold_lock(paths.rebuild):
+            switch_build(paths.folder, begin_build(paths.folder, keep=lambda store: False))
+        with Writer.open(paths.folder) as rebuilt:
+            assert list(rebuilt.store.manifest()) == []
+        delete_index(paths)
+        with Writer.open(paths.folder) as new:
+            assert new.store.path == paths.store
+            assert new.store.generation == 0
+    with pytest.raises(StorageError, match="closed"):
+        new.store.meta("words")

@@ -93,6 +93,7 @@ class Store(SqliteFile):
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
+        self.identity = file_identity(path)
         self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
         # generations of the store and its vectors, and the counts at these generations
@@ -419,7 +420,7 @@ class Store(SqliteFile):
             return None
         with self._guard:
             path = vector_file(self.path.parent.parent.with_name(VECTORS_FOLDER), fingerprint)
-            if self._vector_file_identity != _file_identity(path) or (
+            if self._vector_file_identity != file_identity(path) or (
                 self._vectors is None and not self._read_only
             ):
                 self._open_vectors(path, fingerprint)
@@ -436,7 +437,7 @@ class Store(SqliteFile):
                 return  # another process is creating the file: the next access tries again
             except StorageError as error:
                 _LOG.warning("%s Until then, only keywords are searched.", error)
-        self._vector_file_identity = _file_identity(path)
+        self._vector_file_identity = file_identity(path)
 
     # -------------------------------------------------------------- segments
 
@@ -567,7 +568,8 @@ class Store(SqliteFile):
         return True
 
 
-def _file_identity(path: Path) -> tuple[Path, int, int] | None:
+def file_identity(path: Path) -> tuple[Path, int, int] | None:
+    """Return what tells a file from its replacement; None if there is no file."""
     try:
         stat = path.stat()
     except OSError:

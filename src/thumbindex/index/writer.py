@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,7 @@ from thumbindex.index.private_files import (
 )
 from thumbindex.index.row_codec import text_keys
 from thumbindex.index.segments import open_segments, verify_segments
-from thumbindex.index.store import Store
+from thumbindex.index.store import Store, file_identity
 from thumbindex.model import (
     Decision,
     Document,
@@ -96,6 +97,45 @@ class Batch:
     newest_known_mtime: float = 0.0
 
 
+_KEPT: ContextVar[dict[Path, Store] | None] = ContextVar("kept stores by index", default=None)
+
+
+@contextmanager
+def keep_stores_open() -> Iterator[None]:
+    """In this block, keep the store of each index open from one writer to the next.
+
+    On a disk, opening and closing a store takes longer than a small commit.
+    """
+    stores: dict[Path, Store] = {}
+    token = _KEPT.set(stores)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for store in stores.values():
+            store.close()
+
+
+@contextmanager
+def _open_kept(paths: IndexPaths) -> Iterator[Store]:
+    """Open the store of a build, or use the kept one if it is still the build's file."""
+    kept = _KEPT.get()
+    store = kept.pop(paths.folder, None) if kept is not None else None
+    if store and (store.path != paths.store or store.identity != file_identity(paths.store)):
+        store.close()  # another build, or the file was deleted
+        store = None
+    store = store or open_store(paths)
+    try:
+        yield store
+    except BaseException:
+        store.close()
+        raise
+    if kept is None:
+        store.close()
+    else:
+        kept[paths.folder] = store
+
+
 class Writer:
     """Writes one folder's index. An open writer holds the folder's writer lock."""
 
@@ -125,7 +165,7 @@ class Writer:
                     "Run `thumbindex index` again."
                 )
             paths.delete_other_builds(paths.build, build_in_progress(paths))
-            with closing(open_store(paths)) as store:
+            with _open_kept(paths) as store:
                 writer = cls(paths, store)
                 writer.keyword_writer.delete_unlisted_files()  # left by a killed writer
                 yield writer

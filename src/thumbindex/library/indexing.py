@@ -21,7 +21,7 @@ from thumbindex.index.files import IndexPaths
 from thumbindex.index.locks import current_run, hold_lock
 from thumbindex.index.row_codec import text_keys
 from thumbindex.index.store import Store
-from thumbindex.index.writer import Batch, Writer
+from thumbindex.index.writer import Batch, Writer, keep_stores_open
 from thumbindex.library.commit_dates import store_commit_dates
 from thumbindex.library.comparison import (
     Comparison,
@@ -102,6 +102,7 @@ class CommitResult:
 _EMPTY_REPORT = IndexReport(0, 0, 0, 0, (), LinkCounts(), 0, 0, 0, 0.0, 0)
 
 
+@keep_stores_open()
 def index_folders(
     folders: Sequence[Folder], options: IndexingOptions, open_embedder: OpenEmbedder
 ) -> IndexReport:

@@ -33,7 +33,7 @@ from thumbindex.index.builds import delete_index, repair_index
 from thumbindex.index.locks import is_held
 from thumbindex.index.private_files import count_private_states
 from thumbindex.index.refresh_requests import complete_requests, pending_requests
-from thumbindex.index.writer import Writer
+from thumbindex.index.writer import Writer, keep_stores_open
 from thumbindex.library.answering import (
     MAX_CONCURRENT_QUERIES,
     answer_query,
@@ -956,7 +956,7 @@ class Library:
         """
         folders = self._local_folders(folder)
         try:
-            with publish_progress(folders, progress) as report_progress:
+            with publish_progress(folders, progress) as report_progress, keep_stores_open():
                 for local_folder in folders:
                     options = IndexingOptions(on_progress=report_progress, interrupted=interrupted)
                     update_commit_dates(local_folder, options)
