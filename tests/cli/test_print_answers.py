@@ -217,8 +217,21 @@ def test_location_is_the_match_if_comments_are_left_out(ask: Ask) -> None:
     assert "hidden.md:6\n" in ask("albatross slept on the mast").stdout
 
 
+def test_code_and_long_words_are_not_broken_and_rows_of_an_item_align(
+    tmp_path: Path, run_in: Ask
+) -> None:
+    command = "sudo kextunload " + "/System/Library" * 6
+    item = "- Turn the internal keyboard off before you clean its keys with a cloth, as here:"
+    write(tmp_path / "notes/mac.md", f"# Mac\n\n{item} {'x' * 90}\n\n```sh\n{command}\n```\n")
+    printed = run_in(tmp_path / "notes", "query", "turn the internal keyboard off").stdout
+    assert (
+        "   - Turn the internal keyboard off before you clean its keys with a cloth, as\n"
+        f"     here:\n     {'x' * 90}\n      {command}\n"
+    ) in printed
+
+
 def test_code_of_one_line_is_printed(tmp_path: Path, run_in: Ask) -> None:
     text = "# Windows\n\nTo remove the walrus:\n\n```text\n| :-: |\n```\n\n---\n\nDone.\n"
     write(tmp_path / "notes/windows.md", text)
     printed = run_in(tmp_path / "notes", "query", "remove the walrus").stdout
-    assert "   To remove the walrus:\n   | :-: |\n   Done.\n" in printed
+    assert "   To remove the walrus:\n      | :-: |\n   Done.\n" in printed

@@ -27,6 +27,7 @@ from thumbindex.present.answer_layout import (
     line_text,
     location_rows,
     rows_by_passage,
+    wrap_line,
 )
 from thumbindex.present.excerpts import all_lines, from_answer
 from thumbindex.present.exit_codes import print_error
@@ -88,8 +89,8 @@ def _page(roots: Mapping[str, Path]) -> Page:
 
     if is_terminal:
         width, rows = min(console.width, _MAX_WIDTH), min(console.height, MAX_ROWS)
-        return Page(console, width, rows, location)
-    return Page(console, PIPED_WIDTH, MAX_ROWS, location)
+        return Page(True, width, rows, location)
+    return Page(False, PIPED_WIDTH, MAX_ROWS, location)
 
 
 def _print_rows(rows: Sequence[Text], style: str | None = None) -> None:
@@ -147,11 +148,8 @@ def _print_section(passage: Passage, page: Page) -> None:
         *(("", line_text(line)) for line in all_lines(passage).source_lines),
         *((INDENT, remark) for remark in remarks),
     ):
-        width, is_terminal = page.width - len(indent), page.console.is_terminal
-        rows = list(line.wrap(page.console, width)) if is_terminal else []
-        for row in rows:
-            row.rstrip()
-        _print_rows([Text(indent) + row for row in rows or [line]])
+        rows = wrap_line(line, page.width - len(indent)) if page.is_terminal else [line]
+        _print_rows([Text(indent) + row for row in rows])
     _print_rows([Text()])
 
 

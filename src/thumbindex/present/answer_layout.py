@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from io import StringIO
 
 from rich.cells import cell_len
-from rich.console import Console
 from rich.text import Text
 
 from thumbindex.model import Answer, Passage, Place
@@ -46,12 +46,15 @@ _ROWS_AROUND, _LEAD_ROWS = 6, 3
 _LEAST_ROWS = 3
 """Rows of text that each passage may have."""
 
+_ITEM_START = re.compile(r"[ >]*(?:(?:[-*+]|\d{1,9}[.)]) )?")
+_WORD = re.compile(r"(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)\s*")  # or a wide character
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """The size of the output, and a function that returns `path:line` in at most some columns."""
 
-    console: Console  # wraps rows
+    is_terminal: bool
     width: int
     rows: int
     location: Callable[[Place, int | None], Text]
@@ -68,7 +71,7 @@ def answer_text(answer: Answer) -> str:
         folder = f"{place.folder}: " if answer.folders > 1 else ""
         return Text(printable_line(f"{folder}{place.path}:{place.start_line}"))
 
-    page = Page(Console(file=StringIO()), PIPED_WIDTH, MAX_ROWS, location)
+    page = Page(False, PIPED_WIDTH, MAX_ROWS, location)
     rows = header_rows(answer)
     for _, passage_rows in rows_by_passage(answer, page):
         rows += passage_rows
@@ -131,11 +134,12 @@ def rows_by_passage(answer: Answer, page: Page) -> Iterator[tuple[Passage, list[
     least = max(1, min(_LEAST_ROWS, room // max(1, count)))
 
     def size(shown: ShownLines) -> int:
-        return len(_wrapped_rows(shown, page.console, width))
+        rows = _wrapped_rows(shown, width)
+        return sum(max(1, math.ceil(row.cell_len / width)) for row in rows)
 
     for at, shown in enumerate(choose_all(answer, room, least, size), 1):
         above, below = _surrounding_rows(shown, page)
-        text = [Text(INDENT) + row for row in _wrapped_rows(shown, page.console, width)]
+        text = [Text(INDENT) + row for row in _wrapped_rows(shown, width)]
         gap = [Text()] if least > 1 or at == count else []
         yield shown.passage, [*above, *text, *below, *gap]
 
@@ -154,7 +158,7 @@ def _surrounding_rows(shown: ShownLines, page: Page) -> tuple[Sequence[Text], Se
     )
     below = list(map(_row, copies))
     for warning in map(printable_line, warnings):
-        wrapped = wrap_words(warning, room) if page.console.is_terminal else warning
+        wrapped = wrap_words(warning, room) if page.is_terminal else warning
         below += [Text(row, WARNING) for row in wrapped.split("\n")]
     above = location_rows(from_answer(shown), page, f"({day})" if day else "")
     return above, [Text(INDENT) + row for row in below]
@@ -178,22 +182,41 @@ def location_rows(shown: ShownLines, page: Page, more: str) -> tuple[Text, ...]:
     return Text(f"{passage.rank}. ") + heading, Text.assemble(INDENT, location, more, style="dim")
 
 
-def _wrapped_rows(shown: ShownLines, console: Console, width: int) -> list[Text]:
-    """Wrap lines into rows. The lines of a paragraph are joined if they are long."""
-    blocks, goes_on = list[Text](), False
+def _wrapped_rows(shown: ShownLines, width: int) -> list[Text]:
+    """Wrap lines into rows. The lines of a paragraph are joined if they are long.
+
+    Lines of code and long words stay whole, so that they can be copied.
+    """
+    blocks, goes_on = list[tuple[Text, bool]](), False
     for line in shown.lines:
         text = line_text(line)
         if line.is_decoration or not text.plain.strip():
             continue
         if goes_on:
-            blocks[-1] = blocks[-1] + Text(" ") + text[len(text.plain) - len(text.plain.lstrip()) :]
-        else:
-            blocks.append(text)
+            above, _ = blocks.pop()
+            text = above + Text(" ") + text[len(text.plain) - len(text.plain.lstrip()) :]
+        blocks.append((text, line.is_code))
         goes_on = line.goes_on
-    rows = [row for block in blocks for row in block.wrap(console, width)]
+    rows = list[Text]()
+    for text, is_code in blocks:
+        rows += [Text(INDENT) + text] if is_code else wrap_line(text, width)
+    return rows
+
+
+def wrap_line(text: Text, width: int) -> list[Text]:
+    """Wrap a line between words. The rows of an item begin below its text."""
+    match = _ITEM_START.match(text.plain)
+    start = min(match.end() if match else 0, width // 2)
+    cuts, column = list[int](), start
+    for word in _WORD.finditer(text.plain, start):
+        if column > start and column + cell_len(word[0].rstrip()) > width:
+            cuts.append(word.start())
+            column = start
+        column += cell_len(word[0])
+    rows = text.divide(cuts)
     for row in rows:
         row.rstrip()
-    return rows
+    return [rows[0], *(Text(" " * start) + row for row in rows[1:])]
 
 
 def line_text(line: Line) -> Text:

@@ -73,6 +73,7 @@ class Line:
     pieces: tuple[MarkedText, ...]
     goes_on: bool = False  # the paragraph goes on in the next line
     is_decoration: bool = False  # a fence, a ruler, or nothing that is seen
+    is_code: bool = False
 
     @property
     def text(self) -> str:
@@ -168,15 +169,14 @@ class ShownLines:
         text, start = self.passage.text, self.start
         first = self.passage.start_line + self.first if is_complete(self.passage) else None
         kinds = [
-            (kind == "decoration", kind in ("text", "item") and n + 1 < len(block))
+            (kind in ("text", "item") and n + 1 < len(block), kind == "decoration", kind == "code")
             for block in _blocks(text)
             for n, (kind, _, _) in enumerate(block)
         ]
         for n, line in enumerate(text[start : self.stop].split("\n")):
-            is_decoration, goes_on = kinds[self.first + n]
             pieces = _visible_pieces(self.passage, hidden, start, start + len(line))
             number = None if first is None else first + n
-            yield Line(number, pieces, goes_on, is_decoration)
+            yield Line(number, pieces, *kinds[self.first + n])
             start += len(line) + 1
 
     @property
