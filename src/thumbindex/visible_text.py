@@ -226,6 +226,8 @@ _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(r"\{\{[<%][^{}]{0,300}[%>]\}\}"),  # a shortcode
     re.compile(r"\*\*(?=[^\s*])([^*\n]++)(?<=\S)\*\*"),
     re.compile(r"(?<!\w)__(?=[^\s_])([^_\n]++)(?<=\S)__(?!\w)"),
+    re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]++)(?<=\S)\*(?![\w*])"),
+    re.compile(r"(?<!\w)_(?=[^\s_])([^_\n]++)(?<=\S)_(?!\w)"),
     re.compile(r"==(?=[^\s=])([^=\n]++)(?<=\S)=="),
     re.compile(r"(?<=\S)[ \t]*+\{#[^\s{}]++\}[ \t]*+$", re.M),  # the anchor of a heading
     re.compile(r"(?<=\S)[ \t]++\^[A-Za-z\d-]++[ \t]*+$", re.M),  # the name of a block
