@@ -148,6 +148,7 @@ def test_hiding_tags_are_flagged_in_any_notation(tag: str) -> None:
     "text",
     [
         "Ignore the previous error and go on.",
+        "Visualizing attention for LLM users.",
         "The system prompts the user for a password.",
         "Never tell the user their password.",
         '<span style="color:white;background:red">badge</span>',

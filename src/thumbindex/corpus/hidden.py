@@ -107,7 +107,7 @@ _KEEP_FROM_USER = (
     rf"{_GAP}the{_GAP}user(?={_GAP}(?:about|of|that{_GAP}you|anything))"
 )
 _ADDRESS_MODEL = (
-    rf"(?:(?:attention|note|important|instructions?){_GAP}(?:to|for)"
+    rf"(?:(?:attention{_GAP}to|(?:note|important|instructions?){_GAP}(?:to|for))"
     rf"(?:{_GAP}(?:all|any|the|every)){{0,2}}|if{_GAP}you{_GAP}are{_GAP}an?){_GAP}{_MODEL}"
 )
 _CHAT_MARK = re.compile(
