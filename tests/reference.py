@@ -269,7 +269,7 @@ from thumbindex import Library
 
 with Library.open(["~/notes"]) as library:
     library.index()
-    answer = library.query("who decided on the database?", limit=3)
+    answer = library.query("who decided on PostgreSQL?", limit=3)
     for passage in answer.passages:
         print(passage.citation, passage.text)
 ```
@@ -290,7 +290,7 @@ answer:
 from thumbindex.llama_index import ThumbindexRetriever
 
 retriever = ThumbindexRetriever(library, limit=3, path=["plans/**"])
-nodes = retriever.retrieve("who decided on the database?")
+nodes = retriever.retrieve("who decided on PostgreSQL?")
 ```
 """
 
