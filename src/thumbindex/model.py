@@ -398,7 +398,10 @@ FilterField = Literal["tag", "path", "file", "title", "words", "property"]
 ConditionOperator = Literal["has", "is", ":", "<", "<=", ">", ">="]
 """The comparison of a condition: `is` requires the same text as written. It cannot be typed."""
 
-_CONDITION = re.compile(r"([^:=<>]++)([<>]=?+|[:=])\s*+(.++)", re.DOTALL)
+_CONDITION = re.compile(
+    r"([^:=<>]++)(?<![!~])([<>]=?+|[:=])(?![:=<>])\s*+(.++)",  # no operator such as != or >>
+    re.DOTALL,
+)
 _FIELD_KEYS: Sequence[FilterField] = ("tag", "path", "file", "title")
 
 

@@ -112,7 +112,8 @@ def test_query_why_broken_and_orphans_take_conditions(run: Run) -> None:
     assert run("orphans", "--where", "has:author").stdout.splitlines()[-1].startswith("1 note ")
 
 
-def test_malformed_condition_is_wrong_usage(run: Run) -> None:
-    result = run("list", "--where", "status")
+@pytest.mark.parametrize("condition", ["status", "rating>>4", "rating=>4", "rating!=4"])
+def test_malformed_condition_is_wrong_usage(condition: str, run: Run) -> None:
+    result = run("list", "--where", condition)
     assert result.exit_code == 2
-    assert "'status' is not a condition: write status:doing, rating>=4" in result.stderr
+    assert f"'{condition}' is not a condition: write status:doing, rating>=4" in result.stderr
