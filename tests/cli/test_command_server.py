@@ -23,8 +23,10 @@ from typing import Any, NamedTuple
 
 import pytest
 import typer
+from filelock import FileLock
 
 from notes import write
+from thumbindex.background.indexer import IndexingLoop
 from thumbindex.cli import command_client
 from thumbindex.cli.app import app
 from thumbindex.cli.command_client import ACCEPTED, COMMANDS, fingerprint
@@ -254,6 +256,25 @@ def test_command_is_not_served_while_a_change_is_not_indexed(
     settle(settled)
     assert [not_indexed.code, indexed.code, deleted.code] == [NOBODY, 0, NOBODY]
     assert b"new.md" in indexed.stdout
+
+
+def test_command_after_an_edit_waits_for_the_indexer(
+    ask_here: Callable[..., Printed],
+    settled: Library,
+    open_fake: Open,
+    vault: Path,
+    indexes: Path,
+):
+    watch = settled.opened[0].index_paths.watch
+    with open_fake(OpenOptions((str(vault),), indexes)) as library, FileLock(watch):
+        loop = IndexingLoop(library, lambda message: None)
+        indexer = threading.Thread(target=loop.run)
+        indexer.start()
+        write(vault / "new.md", "# New\n\nA green button, too.\n")
+        answer = ask_here("query", "green button")
+        loop.stop()
+        indexer.join()
+    assert (answer.code, b"new.md" in answer.stdout) == (0, True)
 
 
 def test_newly_private_note_is_in_no_answer(

@@ -31,6 +31,9 @@ from thumbindex.process import REMOTE_COMMAND, RemoteCommand, remote_command
 LONGEST_REQUEST = 256 * 1024
 """Maximum bytes of a request."""
 
+FRESH_SECONDS = 2.0
+"""Maximum wait for the indexer after an edit. The command itself takes about as long."""
+
 
 class CommandDeclined(BaseException):
     """Raised to make the client run the command itself.
@@ -123,7 +126,7 @@ class CommandServer:
             requested = self._open(opening)
             library = self._library.only([path.name for path in requested.opened])
             is_same = library.opened == requested.opened and library.config == requested.config
-            if not is_same or not library.is_up_to_date():
+            if not is_same or not library.await_fresh(FRESH_SECONDS):
                 raise CommandDeclined
             library.warm_up()  # the server may be slightly behind
             # without vectors the command loads no model, and would answer differently

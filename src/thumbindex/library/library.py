@@ -815,6 +815,21 @@ class Library:
             reader.is_published or is_folder_up_to_date(reader.folder) for reader in self._readers
         )
 
+    def await_fresh(self, seconds: float) -> bool:
+        """Wait until a server's indexer has indexed every edit; return whether it has.
+
+        Returns at once if the index is current, or if no server watches a folder. Raises
+        StorageError, UnknownFolderError.
+        """
+        if self.is_up_to_date():
+            return True
+        if len(self.watched_folders()) < len(self._readers):
+            return False
+        freshness = wait_until_fresh(
+            self._readers, seconds, lambda _: None, _never, _never, index=None
+        )
+        return freshness.fresh
+
     def missing_folders(self) -> tuple[str, ...]:
         """Return the names of indexed folders that are missing or empty.
 
