@@ -61,9 +61,13 @@ class OpenOptions:
         options += [("--config", str(self.config))] if self.config else []
         return [f"{name}={value}" for name, value in options]
 
-    def command(self, name: str) -> str:
-        """Return a thumbindex command with these options, quoted for a shell."""
-        options = (argument.partition("=") for argument in self.arguments())
+    def command(self, name: str, *folders: str) -> str:
+        """Return a thumbindex command with these options, quoted for a shell.
+
+        `folders` replace the folders of these options.
+        """
+        chosen = replace(self, folder=folders or self.folder)
+        options = (argument.partition("=") for argument in chosen.arguments())
         return " ".join(
             [
                 f"thumbindex {name}",

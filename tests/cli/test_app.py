@@ -442,9 +442,9 @@ def test_status_and_doctor_report_an_interrupted_indexing_run(
 ) -> None:
     with open_fake(OpenOptions((str(vault),), tmp_path / "index")) as library:
         update_words(library.opened[0], IndexingOptions(first_bytes=1, interrupted=lambda: True))
-        cut_off = check_folder(library.status()[0], lambda: True)
+        cut_off = check_folder(library.status()[0], lambda: True, OpenOptions())
         assert (
-            f"and files are missing: run `thumbindex index --folder {vault}` to continue"
+            f"run `thumbindex index --folder {vault} --index {tmp_path / 'index'}` to continue"
             in run_in(vault, "status").stdout
         )
         status = checked(run_in(vault, "status", "--json"), "status")

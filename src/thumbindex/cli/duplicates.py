@@ -276,8 +276,8 @@ def review(
         undecided = list(filter(_is_undecided, report.clusters))
         decided = review_clusters(library, undecided, _keys())
         print_line(
-            f"{decided} of {len(undecided)} decided. To undo one, run `thumbindex duplicates undo "
-            "CLUSTER`."
+            f"{decided} of {len(undecided)} decided. To undo one, run "
+            f"`{opening.command('duplicates undo CLUSTER')}`."
         )
     return FOUND
 

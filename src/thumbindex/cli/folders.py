@@ -129,7 +129,7 @@ def add(
     for other in nested:
         inner, around = (chosen, other) if root.is_relative_to(roots[other]) else (other, chosen)
         print_line(f"{inner} is inside {around}: its notes are in both indexes.")
-    print_line("To index and search it, run `thumbindex query …`.")
+    print_line(f"To index and search it, run `{OpenOptions(config=config).command('query …')}`.")
     return FOUND
 
 
@@ -207,8 +207,8 @@ def remove(
             "bold",
         )
     print_line(
-        "Its index stays. To delete it, run `thumbindex forget --folder "
-        f"{shlex.quote(str(roots[chosen]))}`."
+        "Its index stays. To delete it, run "
+        f"`{OpenOptions(config=config).command('forget', str(roots[chosen]))}`."
     )
     return FOUND
 
@@ -302,7 +302,7 @@ def index(
     if as_json:
         print_json(report_payload(report))
     else:
-        print_report(report, opening.command("broken"))
+        print_report(report, opening)
         if private:
             are = "note is" if private == 1 else "notes are"
             print_line(f"{private:,} {are} private: `{opening.command('list --private')}`")
@@ -332,7 +332,7 @@ def status(
     if opening.index and not opening.database and not opening.index.expanduser().is_dir():
         raise UsageError(
             f"There is no index directory {opening.index}: check the path, or create it with "
-            f"`thumbindex index --index {opening.index}`."
+            f"`{opening.command('index')}`."
         )
     is_chosen = opening.folder or opening.database
     with open_for(ctx, opening) if is_chosen else open_everywhere(opening) as opened:
@@ -340,7 +340,7 @@ def status(
     if as_json:
         print_json(status_payload(folders))
     else:
-        print_status(folders, problems=problems)
+        print_status(folders, opening, problems=problems)
     _warn_of_globs(unmatched)
     return FOUND
 

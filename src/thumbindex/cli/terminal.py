@@ -38,17 +38,17 @@ from thumbindex.model import (
     PropertyCount,
     WhyReport,
 )
-from thumbindex.opening import is_local_path
+from thumbindex.opening import OpenOptions, is_local_path
 from thumbindex.present.sentences import (
     FEW_PROBLEMS,
     NO_MARKDOWN,
-    PROBLEMS_HINT,
     filter_lines,
     folder_state_sentence,
     folder_warning_lines,
     list_lines,
     phase_words,
     problem_lines,
+    problems_hint,
     progress_sentence,
     why_details,
     why_summary,
@@ -202,13 +202,14 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
         )
 
 
-def print_report(report: IndexReport, broken: str) -> None:
-    """Print what an indexing run did; `broken` is the command that lists broken links."""
+def print_report(report: IndexReport, opening: OpenOptions) -> None:
+    """Print what an indexing run did."""
     print_line(
         f"notes: {report.added:,} added, {report.changed:,} changed, {report.removed:,} "
         f"removed, {report.unchanged:,} unchanged"
     )
-    hint = f": `{broken}` lists the broken ones" if report.links.dangling else ""
+    broken = f": `{opening.command('broken')}` lists the broken ones"
+    hint = broken if report.links.dangling else ""
     print_line(
         f"links: {report.links.resolved:,} to notes, {report.links.dangling:,} to files or "
         f"broken{hint}"
@@ -225,14 +226,17 @@ def print_report(report: IndexReport, broken: str) -> None:
     for line in problems[:FEW_PROBLEMS]:
         print_row(f"  {line}", WARNING)
     if more := len(problems[FEW_PROBLEMS:]):
-        print_line(f"  … and {more:,} more: {PROBLEMS_HINT}", WARNING)
+        print_line(f"  … and {more:,} more: {problems_hint(opening)}", WARNING)
     print_line(f"{report.seconds:.1f} s", "dim")
 
 
-def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> None:
+def print_status(
+    folders: Sequence[FolderStatus], opening: OpenOptions, *, problems: bool = False
+) -> None:
     """Print a table of indexes, then their locations and warnings, with all `problems` if asked."""
     if not folders:
-        print_line("There is no index yet: run `thumbindex index --folder DIR`.")
+        named = opening.folder or ("DIR",)
+        print_line(f"There is no index yet: run `{opening.command('index', *named)}`.")
         return
     rows = table(
         "folder",
@@ -260,7 +264,7 @@ def print_status(folders: Sequence[FolderStatus], *, problems: bool = False) -> 
     for status in folders:
         print_row(f"{status.folder}: notes in {status.root}, index in {status.location}", "dim")
         _print_ingestion(status.ingestion)
-        for warning in folder_warning_lines(status, None if problems else FEW_PROBLEMS):
+        for warning in folder_warning_lines(status, opening, None if problems else FEW_PROBLEMS):
             print_line(f"  {warning}", WARNING)
 
 

@@ -11,7 +11,6 @@ from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from shlex import quote
 from typing import TYPE_CHECKING, Any, Literal
 
 from thumbindex import library, postgres
@@ -76,16 +75,18 @@ def check_model(name: str, examine: Callable[[str], ModelHealth]) -> Check:
     )
 
 
-def check_folder(status: FolderStatus, is_intact: Callable[[], bool]) -> Check:
+def check_folder(
+    status: FolderStatus, is_intact: Callable[[], bool], opening: OpenOptions
+) -> Check:
     """Check a folder's status, and whether its index is intact."""
-    subject, again = f"folder {status.folder}", f"thumbindex index --folder {quote(status.root)}"
+    subject, again = f"folder {status.folder}", opening.command("index", status.root)
     failure = status.failure
     if status.indexed and not failure:
         try:
             failure = "" if is_intact() else "damaged"
         except StorageError as error:
             failure = str(error)
-    state, places = status.index, tuple(folder_warning_lines(status))
+    state, places = status.index, tuple(folder_warning_lines(status, opening))
     if failure:
         todo = f"Run `{again}`: it repairs the index and keeps the vectors."
         if failure == "of a later version":
@@ -261,7 +262,7 @@ def _examine_folders(
         try:
             with opener(opening) as opened:
                 for folder, status in zip(opened.opened, opened.status(), strict=True):
-                    yield check_folder(status, partial(library.is_intact, folder))
+                    yield check_folder(status, partial(library.is_intact, folder), opening)
                     models |= {status.index.model} - {""}
                 unmatched &= set(opened.unmatched_private_globs())
             servable += opening.folder

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
     config = opening.load()
     folders, about = served_folders(opening, config)
     if sys.stdin.isatty():
-        _print_terminal_hint(folders)
+        _print_terminal_hint(folders, opening)
     # A Python exception would not wake the thread that reads stdin: let signals end the process.
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, signal.SIG_DFL)
@@ -42,16 +41,17 @@ def serve_stdio(opening: OpenOptions, start_command_server: StartCommandServer) 
     os._exit(0)
 
 
-def _print_terminal_hint(folders: Sequence[tuple[str, Path]]) -> None:
+def _print_terminal_hint(folders: Sequence[tuple[str, Path]], opening: OpenOptions) -> None:
     """Print to stderr how to use the server, for a user who started it in a terminal."""
-    named = " ".join(f"--folder {shlex.quote(str(root))}" for _, root in folders)
+    roots = [str(root) for _, root in folders]
+    query = opening.command('query "your question"', *roots)
     lines = (
         (
             f"The MCP server for {', '.join(name for name, _ in folders)} waits for an MCP client. "
             "You need not start the server: your client runs this command itself."
         ),
-        f"To set up a client:  thumbindex install CLIENT {named}",
-        f'To search from here: thumbindex query "your question" {named}',
+        f"To set up a client:  {opening.command('install CLIENT', *roots)}",
+        f"To search from here: {query}",
         "Press Ctrl-C to stop the server.",
     )
     sys.stderr.write("\n".join(map(one_line, lines)) + "\n")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from thumbindex.model import (
     Answer,
@@ -35,6 +34,9 @@ from thumbindex.model import (
 )
 from thumbindex.symbols import symbols, typed_symbols
 from thumbindex.text import line_range, one_line, plural, words
+
+if TYPE_CHECKING:
+    from thumbindex.opening import OpenOptions
 
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -363,30 +365,35 @@ def folder_state_sentence(status: FolderStatus) -> str:
 FEW_PROBLEMS = 3
 """Maximum problems in notes that commands list unasked."""
 
-PROBLEMS_HINT = "`thumbindex status --problems` lists them"
+
+def problems_hint(opening: OpenOptions) -> str:
+    """Return how to list all problems in notes."""
+    return f"`{opening.command('status --problems')}` lists them"
 
 
-def folder_warning_lines(status: FolderStatus, limit: int | None = FEW_PROBLEMS) -> list[str]:
+def folder_warning_lines(
+    status: FolderStatus, opening: OpenOptions, limit: int | None = FEW_PROBLEMS
+) -> list[str]:
     """Return the warnings about a folder. More than `limit` problems in notes are only counted."""
-    lines, root = list[str](), shlex.quote(status.root)
+    lines = list[str]()
     if status.is_missing:
         lines.append(
-            "the folder is missing: if it is gone for good, delete its index with `thumbindex "
-            f"forget --folder {root}`"
+            "the folder is missing: if it is gone for good, delete its index with "
+            f"`{opening.command('forget', status.root)}`"
         )
     if status.unfinished:
         lines.append(
             "the last indexing run was interrupted, and files are missing: run "
-            f"`thumbindex index --folder {root}` to continue"
+            f"`{opening.command('index', status.root)}` to continue"
         )
     skipped, flagged = problem_lines(status.skipped), problem_lines(status.flagged)
     if limit is not None and len(skipped) > limit:
-        lines.append(f"{len(skipped):,} problems in notes: {PROBLEMS_HINT}")
+        lines.append(f"{len(skipped):,} problems in notes: {problems_hint(opening)}")
     else:
         lines += skipped
     if status.flagged_count:
         few = limit is None or len(flagged) <= limit
-        todo = "review this" if few else PROBLEMS_HINT
+        todo = "review this" if few else problems_hint(opening)
         lines.append(f"{hidden_text_sentence(status.flagged_count)}: {todo}")
         lines += flagged if few else ()
     return lines
