@@ -54,8 +54,16 @@ def test_duplicates_json_fits_its_schema(run: Run) -> None:
     assert (report["merged"], report["flagged"], report["share"]) == (2, 2, 1.0)
 
 
+def test_list_has_one_line_per_cluster_and_says_how_to_see_all_of_it(run: Run) -> None:
+    first, second, hint, total = run("--grey").stdout.split("\n", 3)
+    assert first == f"{grey_id(run)}  disagree  2 passages  old.md:3  Retention"
+    assert second.endswith("  same      2 passages  b.md:3  B")
+    assert hint.startswith("To see all of a cluster, run `thumbindex duplicates show CLUSTER")
+    assert total.startswith("2 clusters. ")
+
+
 def test_texts_are_shown_side_by_side_with_differences_marked(run: Run) -> None:
-    output = run("--grey").stdout
+    output = run("show", grey_id(run)).stdout
     assert "[30] days" in output
     assert "[90] days" in output
     assert "these disagree: " in output

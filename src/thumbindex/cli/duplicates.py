@@ -51,12 +51,16 @@ Roots = Mapping[str, Path]
 """The paths of the folders, by name."""
 
 
-def print_duplicates(report: DuplicateReport, roots: Roots, grey: bool, limit: int) -> None:
-    """Print the first clusters, outdated decisions, and the number of duplicates."""
+def print_duplicates(
+    report: DuplicateReport, roots: Roots, grey: bool, limit: int, show_command: str
+) -> None:
+    """Print a line per cluster, outdated decisions, and the number of duplicates."""
     for cluster in report.clusters[:limit]:
-        print_cluster(cluster, roots)
+        stdout_console().print(_cluster_line(cluster, roots), soft_wrap=True)
     if more := len(report.clusters[limit:]):
-        print_line(f"and {plural(more, 'more cluster')} (--limit)\n", "dim")
+        print_line(f"and {plural(more, 'more cluster')} (--limit)", "dim")
+    if report.clusters:
+        print_line(f"To see all of a cluster, run `{show_command}`.", "dim")
     for decision in report.outdated_decisions:
         places = (shown_path(roots, decision.folder, place) for place in decision.places)
         print_line(
@@ -71,6 +75,17 @@ def print_duplicates(report: DuplicateReport, roots: Roots, grey: bool, limit: i
         f"{plural(len(report.clusters), 'cluster')}. Duplicates: {repeated:,} of "
         f"{plural(report.chunks, 'passage')}{share}: {report.merged:,} merged, "
         f"{report.flagged:,} for you to decide{hint}"
+    )
+
+
+def _cluster_line(cluster: Cluster, roots: Roots) -> Text:
+    """Return a cluster's id, state, number of passages and newest passage."""
+    first = cluster.texts[0]
+    state = cluster.verdict or ("disagree" if cluster.differs else cluster.zone)
+    return Text.assemble(
+        (f"{cluster.id}  {state:8}  {plural(len(cluster.texts), 'passage')}  ", "dim"),
+        location_text(roots, first.folder, first.path, first.start_line),
+        (f"  {printable_line(' > '.join(first.heading_path))}", "dim"),
     )
 
 
@@ -184,10 +199,9 @@ def list_clusters(
     ] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List duplicate passages side by side.
+    """List clusters of duplicate passages, one per line.
 
-    Shows differing words, the location of each passage, and the rule that matched them. A long list
-    is shown in $PAGER; set PAGER=cat for none. Exact vectors are computed first.
+    Contradictions and large clusters come first. Exact vectors are computed first.
     """
     if ctx.invoked_subcommand is None:
         _list(ctx, opening, grey, limit, as_json)
@@ -202,9 +216,22 @@ def _list(ctx: typer.Context, opening: OpenOptions, grey: bool, limit: int, as_j
     if as_json:
         print_json(duplicates_payload(report))
     else:
-        with _pager():
-            print_duplicates(report, roots, grey, limit)
+        show_command = opening.command("duplicates show CLUSTER")
+        print_duplicates(report, roots, grey, limit, show_command)
     return FOUND if report.clusters else NOT_FOUND
+
+
+@duplicates.command("show", examples=("duplicates show 3f2a --folder notes",))
+@exits_with_code
+@opening_or_engine_options
+def show_cluster(ctx: typer.Context, opening: OpenOptions, cluster: ClusterArgument) -> int:
+    """Show the passages of a cluster side by side.
+
+    Marks differing words. Long output is shown in $PAGER; set PAGER=cat for none.
+    """
+    with open_for(ctx, opening) as library, _pager():
+        print_cluster(library.decisions().find(cluster), dict(library.folders))
+    return FOUND
 
 
 @duplicates.command(

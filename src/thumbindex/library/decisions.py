@@ -320,6 +320,11 @@ class DuplicateDecisions:
     def __init__(self, readers: Sequence[Reader]) -> None:
         self._readers = readers
 
+    def find(self, cluster: str) -> Cluster:
+        """Return a cluster by its id or a unique prefix of the id. Raises UsageError."""
+        _, target = _find_cluster(self._readers, cluster)
+        return visible_clusters([target], self._readers)[0]
+
     def decide(self, cluster: str, verdict: Verdict | None, note: str = "") -> Cluster:
         """Store `verdict` as the user's decision about a cluster's texts.
 
