@@ -63,6 +63,17 @@ def test_note_with_only_shared_text_is_found(tmp_path) -> None:
     assert "stub.md" in {passage.path for passage in answer.passages}
 
 
+def test_title_puts_a_note_first_only_if_the_note_has_own_text(tmp_path) -> None:
+    stub = footer("store").replace("This note", "Cellar")
+    with vault(tmp_path / "stub", store=stub) as library:
+        answer = library.query("cellar")
+        assert answer.passages[0].match.startswith("The apples are picked")
+        assert library.query("[[store]]").passages[0].path == "store.md"
+        assert library.query("store.md").passages[0].path == "store.md"
+    with vault(tmp_path / "own", store=f"# Cellar\n\nIt is dry.\n\n{stub}") as library:
+        assert library.query("cellar").passages[0].match == "It is dry."
+
+
 def test_shared_text_is_found_in_each_note_that_a_filter_leaves(tmp_path) -> None:
     with vault(tmp_path) as library:
         for filters in ({"path": ["pears.md"]}, {"path": ["p*.md"]}):

@@ -244,6 +244,14 @@ def _parse_references(text: str) -> tuple[_NameReference, ...]:
     return (_NameReference(text),)
 
 
+def is_path_or_link(text: str) -> bool:
+    """Return whether a text is a path, a file name with its suffix, or a link."""
+    text = text.strip()
+    return "/" in text or any(
+        pattern(text) for pattern in (_FILE.search, _WIKILINK.fullmatch, _LINK.fullmatch)
+    )
+
+
 def find_by_reference(text: str, catalog: Catalog) -> dict[DocumentId, ReferenceMatch]:
     """Return the documents whose path, file name, title, alias or link is the whole text."""
     matches: dict[DocumentId, ReferenceMatch] = {}

@@ -19,8 +19,9 @@ from thumbindex.model import Candidate, Chunk, ChunkId, Document, DocumentId
 from thumbindex.ports import Matrix, inner_products
 from thumbindex.query.copies import near_copies
 from thumbindex.query.in_force import find_retirements
-from thumbindex.query.match_names import split_name_matches
+from thumbindex.query.match_names import is_path_or_link, split_name_matches
 from thumbindex.query.rank import sort_candidates
+from thumbindex.query.retrieve import chunk_ids_of
 from thumbindex.query.stage import Search, Tools
 from thumbindex.text import words
 from thumbindex.visible_text import embedded_text
@@ -87,7 +88,8 @@ def _closeness(chunk: Chunk, stems: AbstractSet[str]) -> float:
 def shared(search: Search, tools: Tools) -> Search:
     """Put text that many notes share last, unless no other chunk has as many of the query's words.
 
-    Navigation and footers say nothing about their note.
+    Navigation and footers say nothing about their note. So if a note has no other text, its name
+    alone does not put it first, but its path or a link to it does.
     """
     selection = tools.snapshot.duplicates.shared()
     if selection is None:
@@ -98,7 +100,17 @@ def shared(search: Search, tools: Tools) -> Search:
     is_shared = selection.among([candidate.id for candidate in search.candidates]).tolist()
     most = max((share for share, at in zip(shares, is_shared, strict=True) if not at), default=-1.0)
     order = sorted(range(len(shares)), key=lambda at: is_shared[at] and shares[at] <= most)
-    return replace(search, candidates=apply_order(search.candidates, order))
+
+    def says_nothing(document: DocumentId) -> bool:
+        chunks = chunk_ids_of(document, tools)
+        highest = max((coverage.get(n, 0.0) for n in chunks), default=0.0)
+        return highest <= most and bool(selection.among(chunks).all())
+
+    names = search.reference_matches
+    if most > 0 and not is_path_or_link(search.query.text):
+        names = {n: match for n, match in names.items() if not says_nothing(n)}
+    ordered = apply_order(search.candidates, order)
+    return replace(search, candidates=ordered, reference_matches=names)
 
 
 MIN_SERIES = 4
