@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from thumbindex.compare.differences import chunk_difference, text_difference
+from thumbindex.compare.differences import chunk_difference, is_same_text, text_difference
 from thumbindex.model import BlockKind, Chunk
 
 WORDS = st.lists(
@@ -85,3 +85,12 @@ def test_other_kinds_and_languages_are_different(kind: BlockKind, language: str)
         Chunk(0, 0, kind, ("T",), 1, 1, "same", language=language),
     )
     assert (chunk_difference(prose, other) is None, chunk_difference(prose, prose)) == (False, None)
+
+
+def test_emphasis_by_underscores_equals_emphasis_by_asterisks() -> None:
+    first = "_Boxes_ store data on the heap (_not the\nstack_), see `__init__` and MAX_SIZE."
+    assert is_same_text(
+        first,
+        first.replace("_B", "*B").replace("s_ ", "s* ").replace("(_", "(*").replace("k_)", "k*)"),
+    )
+    assert text_difference("Call `_run` first.", "Call `run` first.")

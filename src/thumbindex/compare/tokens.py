@@ -144,6 +144,8 @@ _MARKUP = (
     (re.compile(r"(?m)^([ \t>]*)(\d{1,9}[.)])(?=[ \t])"), rf"\1{_ITEM}\2"),
     (re.compile(r"(?m)^([ \t>]*(?:[-*+]|№\d+[.)])[ \t]+)\[[xX]\][ \t]"), rf"\1{_DONE} "),
     (re.compile(r"(?<!~)~~(?!~)"), f" {_STRUCK_OUT} "),
+    # emphasis, whose underscores would be parts of names
+    (re.compile(r"(?<![\w`])_(?=[^\W_])([^_`\n]+(?:\n[^_`\n]+)*)_(?![\w`(])"), r"\1"),
     (re.compile(r"(\[\[[^\[\]\n]*\]\])|\|"), lambda match: match[1] or f" {_CELL} "),
     (re.compile(r"<(/?[A-Za-z][^<>]{0,300})>"), r" \1 "),  # may be a placeholder: <name>
     (re.compile(r"(?m)\[\^[^\]\[\s]+\]:?|(?:^|[ \t])\^[\w-]+$"), ""),  # footnotes, block ids
