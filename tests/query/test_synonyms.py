@@ -113,3 +113,25 @@ def test_short_or_stop_word_is_not_a_compound_part(ask) -> None:
         (),
         (),
     ]
+
+
+HYPHENS = [
+    document("git.md", "# Git\n\nUse cherrypick to copy a commit to a branch."),
+    document("bash.md", "# Bash\n\nThe proper she-bang is short. A set-up is one."),
+    *(document(f"{day}.md", f"# {day}\n\nWe set up tents.") for day in ("Friday", "Sunday")),
+    document("links.md", "# Links\n\nA shebang begins a script, and a setup is a start."),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "path"), [("cherry-pick", "git.md"), ("shebang", "bash.md"), ("she-bang", "links.md")]
+)
+def test_word_is_found_with_and_without_hyphen(ask, query: str, path: str) -> None:
+    search = ask(HYPHENS, query)[0]
+    assert path in [passage.path for passage in search.passages[:2]]
+    assert search.confidence_level == "high"
+
+
+@pytest.mark.parametrize("query", ["setup", "pre-shebang", "--she-bang", "`she-bang`", '"shebang"'])
+def test_other_words_in_a_row_flags_and_code_are_no_compound(ask, query: str) -> None:
+    assert ask(HYPHENS, query)[0].other_forms == ()

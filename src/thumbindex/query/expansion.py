@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from thumbindex.language import FUNCTION_WORDS
 from thumbindex.model import Abbreviation, Passage, Term
 from thumbindex.ports import Embedder, KeywordIndex, Matrix, inner_products
 from thumbindex.query.retrieve import KEYWORD_FIELDS
@@ -16,7 +17,7 @@ from thumbindex.query.spellings import apostrophe_spellings, code_spellings, fou
 from thumbindex.query.stage import OtherForm, Search, Tools
 from thumbindex.query.understand import QUOTED, is_identifier
 from thumbindex.settings import ExpandSettings
-from thumbindex.text import STOP_WORDS, fold, form_key, word_spans, words
+from thumbindex.text import fold, form_key, word_spans, words
 from thumbindex.visible_text import strip_markup
 
 _CODE = re.compile(r"`[^`]*`|\[\[[^\[\]]*\]\]")
@@ -25,8 +26,14 @@ _BREAK = re.compile(r"[|,;:!?()\[\]{}<>/\n]|\.(?=\s|$)")
 _OTHER_FORM_WEIGHT = 0.25
 """Weight of another form of a word, relative to the form in the query."""
 
+_OTHER_SPELLING_WEIGHT = 0.8
+"""The same for a word of the notes that they also write with a hyphen."""
+
 _MAX_COMPOUND_LETTERS = 60
 """Longer words are not split, because the time grows with the square of the length."""
+
+_HYPHENATED = re.compile(r"(?<![\w-])[^\W\d_]+-[^\W\d_]+(?![\w-])")
+"""A word of two parts with a hyphen."""
 
 _MIN_PART_LETTERS = 3
 """Minimum letters of each part of a compound that is split."""
@@ -42,24 +49,31 @@ def synonyms(search: Search, tools: Tools) -> Search:
     """Add abbreviations, their long forms and other spellings, at a lower weight."""
     runs, keyword = list(word_runs(search.text)), tools.snapshot.keyword
     candidates = abbreviation_forms(runs, tools.snapshot.catalog.abbreviations_with)
-    candidates += split_compounds(runs, keyword)
+    unquoted = QUOTED.sub(" | ", search.text)
+    plain = _CODE.sub(" | ", unquoted)
+    candidates += split_compounds(plain, runs, keyword)
+    candidates += join_compounds(plain, keyword)
     candidates += (
         OtherForm(word, spelling)
         for word in dict.fromkeys(word for run in runs for word in run)
         for spelling in apostrophe_spellings(word, keyword)
     )
-    unquoted = QUOTED.sub(" | ", search.text)
     candidates += code_spellings(unquoted, keyword)
     codes = found_codes(unquoted, keyword)
     parts = {part for code_parts in codes.values() for part in code_parts}
+    respelled = {
+        form
+        for form in candidates
+        if form.form.replace(" ", "") == form.term and keyword.chunk_frequency(form.term)
+    }
     terms = tuple(
-        _add_forms(term, candidates)
+        _add_forms(term, candidates, respelled)
         for term in search.terms
         if term.phrase or term.text not in parts
     )
     identifiers = (
         *(
-            _add_forms(term, [candidate for candidate in candidates if " " not in candidate.form])
+            _add_forms(term, [form for form in candidates if " " not in form.form], respelled)
             for term in search.identifiers
             if term.text not in parts
         ),
@@ -70,11 +84,12 @@ def synonyms(search: Search, tools: Tools) -> Search:
     forms = tuple(candidate for candidate in candidates if candidate.form in added)
     if not forms and not codes:
         return search
+    longer = [form for form in forms if form not in respelled]
     return replace(
         search,
         terms=terms,
         identifiers=identifiers,
-        embedding_text=spell_out_abbreviations(search.text, forms, tools.embedder),
+        embedding_text=spell_out_abbreviations(search.text, longer, tools.embedder),
         other_forms=forms,
     )
 
@@ -145,33 +160,55 @@ def spell_out_abbreviations(
     return f"{text} ({', '.join(added)})" if added else ""
 
 
-def split_compounds(runs: Sequence[Sequence[str]], keyword: KeywordIndex) -> Iterator[OtherForm]:
-    """Yield compounds that the notes only write as two words: "dropdown" as "drop down"."""
+def split_compounds(
+    text: str, runs: Sequence[Sequence[str]], keyword: KeywordIndex
+) -> Iterator[OtherForm]:
+    """Yield compounds that the notes write with a hyphen, or only as two words.
+
+    `shebang` gives "she bang" if a note has "she-bang", and `dropdown` gives "drop down". Parts of
+    a word with a hyphen are split only if no note has them.
+    """
+    hyphenated = set(words(" ".join(token for token in text.split() if "-" in token)))
     for word in dict.fromkeys(word for run in runs for word in run):
-        if len(word) <= _MAX_COMPOUND_LETTERS and not keyword.chunks_with_all_words(
-            word, KEYWORD_FIELDS
-        ):
-            cuts = ((word[:at], word[at:]) for at in range(_MIN_PART_LETTERS, len(word)))
-            halves = (
-                f"{left} {right}"
-                for left, right in cuts
-                if _is_compound_part(left) and _is_compound_part(right)
-            )
-            if phrase := next(filter(keyword.phrase_frequency, halves), None):
-                yield OtherForm(word, phrase)
+        if not word.isalpha() or len(word) > _MAX_COMPOUND_LETTERS:
+            continue
+        cuts = [(word[:at], word[at:]) for at in range(1, len(word))]
+        cuts = [cut for cut in cuts if FUNCTION_WORDS.isdisjoint(cut)]
+        halves = [cut for cut in cuts if word not in hyphenated and _has_hyphen(cut, keyword)]
+        if not halves and not keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
+            apart = (cut for cut in cuts if min(map(len, cut)) >= _MIN_PART_LETTERS)
+            halves = [cut for cut in apart if keyword.phrase_frequency(" ".join(cut))]
+        if halves:
+            yield OtherForm(word, " ".join(halves[0]))
 
 
-def _is_compound_part(word: str) -> bool:
-    return len(word) >= _MIN_PART_LETTERS and word.isalpha() and word not in STOP_WORDS
+def _has_hyphen(parts: Sequence[str], keyword: KeywordIndex) -> bool:
+    """Return whether two words have a hyphen in at least half of the chunks with both."""
+    count = keyword.chunk_frequency("-".join(parts))
+    return count > 0 and 2 * count >= keyword.phrase_frequency(" ".join(parts))
+
+
+def join_compounds(text: str, keyword: KeywordIndex) -> Iterator[OtherForm]:
+    """Yield compounds with a hyphen that the notes write as one word: "drop-down"."""
+    for compound in dict.fromkeys(_HYPHENATED.findall(text)):
+        parts = words(compound)
+        joined = "".join(parts)
+        if keyword.chunks_with_all_words(joined, KEYWORD_FIELDS):
+            # of the words, and of the whole identifier
+            yield from (OtherForm(sign.join(parts), joined) for sign in " -")
 
 
 # ------------------------------------------------------------------ adding terms
 
 
-def _add_forms(term: Term, forms: Sequence[OtherForm]) -> Term:
+def _add_forms(term: Term, forms: Sequence[OtherForm], respelled: Collection[OtherForm]) -> Term:
     """Return a term with its other forms, and the other forms of longer terms that contain it."""
-    others = [form.form for form in forms if not term.phrase and term.text in form.term.split()]
-    terms = tuple(Term(other, _OTHER_FORM_WEIGHT, " " in other) for other in dict.fromkeys(others))
+    others = {
+        form.form: _OTHER_SPELLING_WEIGHT if form in respelled else _OTHER_FORM_WEIGHT
+        for form in forms
+        if not term.phrase and term.text in form.term.split()
+    }
+    terms = tuple(Term(other, weight, " " in other) for other, weight in others.items())
     return replace(term, forms=terms) if terms else term
 
 
