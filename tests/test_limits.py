@@ -54,13 +54,16 @@ class TwoWords:
     def chunks_with_all_words(self, word: str, fields: object) -> bool:
         return False
 
+    def chunk_frequency(self, term: str) -> int:
+        return 0
+
     def phrase_frequency(self, phrase: str) -> bool:
         return phrase.endswith(" note")
 
 
 def is_split(length: int) -> bool:
     word = "a" * (length - 4) + "note"
-    return bool(list(split_compounds([[word]], TwoWords())))
+    return bool(list(split_compounds(word, [[word]], TwoWords())))
 
 
 def depth_of(block: Block) -> int:
