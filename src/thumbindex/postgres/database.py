@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
@@ -163,12 +164,12 @@ class Engine:
         self._address = make_conninfo("", **{**defaults, **parameters})
         self._idle: list[Connection] = []
         self._slots = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        # a thread may still return a connection after `close`
+        weakref.finalize(self, _close_all, self._idle).atexit = False
 
     def close(self) -> None:
         """Close the free connections. The next query opens a new one."""
-        with suppress(IndexError):
-            while True:
-                self._idle.pop().close()
+        _close_all(self._idle)
 
     # -------------------------------------------------------------- sessions
 
@@ -298,6 +299,12 @@ class Engine:
                 session.execute("INSERT INTO facts VALUES ('schema', %s)", (str(VERSION),))
             self.close()  # a connection registers the vector type when it opens
         return version
+
+
+def _close_all(connections: list[Connection]) -> None:
+    with suppress(IndexError):
+        while True:
+            connections.pop().close()
 
 
 def _register_vector_type(connection: Connection) -> None:
