@@ -29,7 +29,7 @@ OpenTable = Callable[[EmbedSettings, str], TokenTable | None]
 Returns None if there is no table for the model.
 """
 
-_PART, _PART_PER_THREAD = 8, 32
+_PART, _PART_PER_THREAD = 8, 16
 """Texts embedded between two calls of `interrupted`.
 
 The first value applies to a single thread. With several, the second value applies per thread: parts
