@@ -43,7 +43,7 @@ demo: .venv/base
 
 PYTEST := $(BIN)/python -m pytest -rs
 
-# Seven minutes on two cores. One file: .venv/bin/python -m pytest FILE
+# Three to seven minutes on two cores. One file: .venv/bin/python -m pytest FILE
 test: .venv/installed
 	$(PYTEST) --numprocesses 2 --dist loadfile -m "not (slow or long or page or package)"
 	@echo 'Not run: real servers and faults (make test-slow), the page in a browser (make test-page),'
