@@ -161,7 +161,9 @@ def relative(place: Place, path: str) -> str:
 def read_json(rows: str, key: str, place: Place, reply: Reply) -> list[RankedPassage]:
     """Read a JSON answer from structured content or text."""
     answer = reply.structured
-    if answer is None or (isinstance(answer, dict) and isinstance(answer.get("result"), str)):
+    if isinstance(answer, dict) and "result" in answer:  # FastMCP wraps what a tool returns
+        answer = answer["result"]
+    if answer is None or isinstance(answer, str):
         with suppress(ValueError):
             answer = json.loads(reply.text)
     return paths_in_rows(place, answer.get(rows) if isinstance(answer, dict) else answer, key)
