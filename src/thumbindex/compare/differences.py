@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from difflib import SequenceMatcher
 from functools import lru_cache
 
 from thumbindex.compare.contradictions import contradiction
 from thumbindex.compare.tokens import (
-    FENCE,
     FUNCTION,
-    NEGATION,
     NEGATIONS,
     WORD,
     Token,
     TokenizedText,
-    cut_suffix,
     fence_language,
     language_of_text,
     quoted,
     tokenize,
 )
 from thumbindex.compare.trigrams import trigram_similarity
-from thumbindex.language import FUNCTION_WORDS
 from thumbindex.model import BlockKind, Chunk, PairJudgment
 from thumbindex.settings import DuplicatesSettings
 from thumbindex.text import STOP_WORDS, words
-from thumbindex.visible_text import strip_markup
 
 _MAX_NAMED = 12
 """Maximum additional words that a reason names."""
@@ -176,75 +169,6 @@ def _additional_words(first: TokenizedText, second: TokenizedText) -> str | None
     if len(extra) > _MAX_NAMED:
         extra[_MAX_NAMED:] = ["…"]
     return f"only one contains {quoted(extra)}" if extra else "the same words in a different order"
-
-
-# ------------------------------------------------------------------ repeated passages
-
-_MIN_REPEATED = 8
-"""A passage that repeats fewer words of another may have them by chance."""
-
-_PARAGRAPH_END = re.compile(r"\n[ \t>]*\n")
-_TRANSCLUSION = re.compile(r"\{\{.*\}\}", re.S)
-"""Code that only includes a file: `{{#include main.rs}}`."""
-
-_TAG = re.compile(r"<[A-Za-z][^<>]*=[^<>]*>")
-"""A tag with attributes, which is no placeholder."""
-
-
-def repeated_paragraph(text: str, other: str, query_stems: AbstractSet[str]) -> str:
-    """Return the best paragraph of a text that says nothing to a query beyond another text, or "".
-
-    Each paragraph with as many of the query's words as the best one must stand in the other text,
-    word for word. The other paragraphs must have no words that the other text lacks, and no
-    negation. Code may be added only if the other text has none.
-    """
-    paragraphs = _paragraphs(text)
-    # most texts differ, so their words are compared before their tokens, which take longer
-    parts = [part for part in map(_visible_words, paragraphs) if part.count(" ") > _MIN_REPEATED]
-    if not any(part in _visible_words(other) for part in parts):
-        return ""
-    mine, theirs = tokenize(text), tokenize(other)
-    own_code, other_code = (
-        {code for _, code in part.blocks if not _TRANSCLUSION.fullmatch(code)}
-        for part in (mine, theirs)
-    )
-    if other_code and own_code - other_code:
-        return ""
-    known = {token for kind, token in theirs.tokens if kind != NEGATION} | FUNCTION_WORDS
-    best, repeated, added = "", -1, -1  # the most words of the query in a paragraph
-    for paragraph in paragraphs:
-        matching = len({cut_suffix(word) for word in words(paragraph)} & query_stems)
-        tokens = tokenize(paragraph).tokens
-        if contains_text(other, paragraph):
-            if matching > repeated and len(tokens) >= _MIN_REPEATED:
-                best, repeated = paragraph, matching
-        elif all(kind != NEGATION and token in known for kind, token in tokens):
-            added = max(added, matching)
-        else:
-            return ""
-    return best if repeated > added else ""
-
-
-@lru_cache(maxsize=512)
-def _paragraphs(text: str) -> tuple[str, ...]:
-    """Return the paragraphs outside code blocks, without tags."""
-    prose = _TAG.sub("", FENCE.sub("\n\n", text))
-    return tuple(part for part in _PARAGRAPH_END.split(prose) if words(part))
-
-
-@lru_cache(maxsize=512)
-def _visible_words(text: str) -> str:
-    return f" {' '.join(words(strip_markup(text)))} "
-
-
-def contains_text(text: str, part: str) -> bool:
-    """Return whether a text contains another one, but for markup and line breaks."""
-    return _joined_tokens(tokenize(part).tokens) in _joined_tokens(tokenize(text).tokens)
-
-
-@lru_cache(maxsize=512)
-def _joined_tokens(tokens: tuple[Token, ...]) -> str:
-    return f" {' '.join(_token_texts(tokens))} "
 
 
 # ------------------------------------------------------------------ judgment

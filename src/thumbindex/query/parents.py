@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from thumbindex.compare.differences import contains_text, repeated_paragraph, text_difference
-from thumbindex.compare.tokens import cut_suffix
-from thumbindex.language import function_word_weights
+from thumbindex.compare.differences import text_difference
 from thumbindex.model import (
     Candidate,
     Chunk,
     ChunkId,
     Disagreement,
     DocumentId,
-    NameKind,
     Passage,
     Place,
     Section,
@@ -35,18 +32,12 @@ from thumbindex.query.provenance import shared_provenance
 from thumbindex.query.reorder import group_partners
 from thumbindex.query.shorten import BACKGROUND_RANK
 from thumbindex.query.stage import Search, Tools
-from thumbindex.text import words
 
 _SectionKey = tuple[int, ...]
 """Document id and ordinal of a section; -1 and the chunk id for a chunk without a section."""
 
 _SectionGroups = dict[_SectionKey, list[Candidate]]
 """The candidates of each section, best first; the section with the best candidate first."""
-
-_FindRepeat = Callable[[Candidate, Candidate, str], str]
-"""Takes a candidate, and the best candidate and the text of a section. Returns the paragraph that
-answers the query if the section has all that the candidate says to it, or else "".
-"""
 
 _HEADING = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
@@ -68,13 +59,11 @@ def _with_passages(search: Search, sections: Mapping[ChunkId, Section], tools: T
     """Add passages up to one beyond the limit, and at least up to the background."""
     catalog, limit = tools.snapshot.catalog, tools.limit(search.query)
     lowered = lowered_notes(search, tools)
-    find_repeat = _repeat_finder(search, tools)
-    most = max(limit + 1, BACKGROUND_RANK)
-    groups = group_by_section(search.candidates, sections, catalog, lowered, find_repeat, most)
+    groups = group_by_section(search.candidates, sections, catalog, lowered)
     ordered = order_passages(groups, sections)
     ordered = passages_of_successors_first(ordered, lowered)
-    shown = ordered[:most]
-    passages = make_passages(shown, sections, catalog, lowered, find_repeat)
+    shown = ordered[: max(limit + 1, BACKGROUND_RANK)]
+    passages = make_passages(shown, sections, catalog, lowered)
     return replace(
         search,
         passage_chunks=tuple(tuple(candidate.id for candidate in group) for group, _ in ordered),
@@ -87,14 +76,11 @@ def group_by_section(
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
     lowered: Collection[DocumentId] = (),
-    find_repeat: _FindRepeat = lambda *_: "",
-    most: int = BACKGROUND_RANK,
 ) -> _SectionGroups:
     """Group candidates by section.
 
-    If the section of a candidate has no group yet, the candidate joins the group of a copy, or of a
-    section that has its text, but not in a note of `lowered`, the retired notes. After `most`
-    groups, texts are not compared.
+    If the section of a candidate has no group yet, the candidate joins the group of a copy, but not
+    in a note of `lowered`, the retired notes.
     """
     groups: _SectionGroups = {}
     for candidate in candidates:
@@ -102,32 +88,10 @@ def group_by_section(
         own_key, *copy_keys = (_section_key(n, sections, catalog) for n in (candidate.id, *copies))
         key = own_key
         # a candidate that the query names, or that contradicts another, stays in its section
-        is_named = candidate.name_kind not in (None, NameKind.HEADING)
-        if own_key not in groups and not candidate.disagrees and not is_named:
-            repeating = (
-                other
-                for other, group in groups.items()
-                if len(groups) < most
-                and group[0].document not in lowered
-                and find_repeat(candidate, group[0], _passage_text(group, sections))
-            )
-            copied = (other for other in copy_keys if other in groups)
-            key = next(chain(copied, repeating), own_key)
+        if own_key not in groups and not candidate.disagrees and not candidate.name_kind:
+            key = next((other for other in copy_keys if other in groups), own_key)
         groups.setdefault(key, []).append(candidate)
     return groups
-
-
-def _repeat_finder(search: Search, tools: Tools) -> _FindRepeat:
-    """Return the function that finds text that earlier stages missed, as it is cut differently."""
-    stops = function_word_weights(search.text, tools.snapshot.keyword.languages)
-    stems = frozenset(cut_suffix(word) for word in words(search.text) if stops.get(word, 1.0))
-
-    def find_repeat(candidate: Candidate, best: Candidate, section: str) -> str:
-        if tools.snapshot.duplicates.verdict(candidate.id, best.id) == "apart":
-            return ""
-        return repeated_paragraph(candidate.chunk.text, section, stems)
-
-    return find_repeat
 
 
 def _section_key(
@@ -164,7 +128,6 @@ def make_passages(
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
     lowered: Collection[DocumentId] = (),
-    find_repeat: _FindRepeat = lambda *_: "",
 ) -> tuple[Passage, ...]:
     """Return the passages of the groups. Copies in `lowered` notes do not decide the status.
 
@@ -172,7 +135,7 @@ def make_passages(
     """
     passages, lowest_full_score = [], 1.0
     for rank, (group, is_full) in enumerate(ordered, 1):
-        passage = _passage(rank, group, sections, catalog, lowered, find_repeat)
+        passage = _passage(rank, group, sections, catalog, lowered)
         if is_full:
             lowest_full_score = min(lowest_full_score, passage.score)
         else:
@@ -196,7 +159,6 @@ def _passage(
     sections: Mapping[ChunkId, Section],
     catalog: Catalog,
     lowered: Collection[DocumentId],
-    find_repeat: _FindRepeat,
 ) -> Passage:
     best, section = group[0], sections.get(group[0].id)
     document = catalog.documents[best.document]
@@ -211,16 +173,9 @@ def _passage(
         for n, copy in catalog.chunks(best.also_in).items()
         if text_difference(best.chunk.text, copy.text) is None
     }
-    text = _passage_text(group, sections)
-    repeats = (
-        place
-        for candidate in group[1:]
-        if not own_place.contains(place := chunk_place(candidate, catalog))
-        and (repeat := find_repeat(candidate, best, text))
-        and contains_text(best.chunk.text, repeat)
+    others = tuple(
+        place for place in dict.fromkeys(_places(copies, catalog)) if not own_place.contains(place)
     )
-    places = dict.fromkeys((*_places(copies, catalog), *repeats))
-    others = tuple(place for place in places if not own_place.contains(place))
     others_in_force = (n for n in map(catalog.document_of, copies) if n not in lowered)
     documents = dict.fromkeys((best.document, *others_in_force))
     provenance = shared_provenance([catalog.documents[n] for n in documents])
@@ -241,7 +196,7 @@ def _passage(
         match_start_line=best.chunk.start_line,
         match_end_line=best.chunk.end_line,
         score=best.score,
-        text=text,
+        text=_passage_text(group, sections),
         sources=_best_ranks(group),
         cluster_size=1 + len(others),
         also_in=others,
