@@ -399,7 +399,7 @@ ConditionOperator = Literal["has", "is", ":", "<", "<=", ">", ">="]
 """The comparison of a condition: `is` requires the same text as written. It cannot be typed."""
 
 _CONDITION = re.compile(
-    r"([^:=<>]++)(?<![!~])([<>]=?+|[:=])(?![:=<>])\s*+(.++)",  # no operator such as != or >>
+    r"([^:=<>]++)([<>]=?+(?![<>=])|:|(?<!!)=(?![=>]))\s*+(.++)",  # no operator such as != or >>
     re.DOTALL,
 )
 _FIELD_KEYS: Sequence[FilterField] = ("tag", "path", "file", "title")

@@ -209,6 +209,7 @@ _CODE_SHORTCODE = re.compile(  # between the tags of a shortcode for code
     r"(?=\{\{[<%]\s*+/\s*+[\w-]*(?:code|highlight)[\w-]*\s*+[>%]\}\})"
 )
 _IMAGE_FILE = r"\.(?i:png|jpe?g|gif|svg|webp|avif|bmp|mp[34]|m4a|wav|webm|ogg|mov|pdf)"
+_OPENS, _CLOSES = r"(?<![^\s\1(\[\"'“‘«—–])", r"(?![^\s\1)\]\"'”’»—–,.;:!?…-])"
 _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(rf"!\[[^\]\[]*\]\(\s*+{LINK_DESTINATION}\s*+\)(?:\{{[^{{}}\n]*\}})?"),
     re.compile(rf"!\[\[[^\]\[|\n]*{_IMAGE_FILE}[^\]\[\n]*\]\]"),
@@ -226,8 +227,9 @@ _UNSEEN = (  # the group of a pattern is seen, the rest is not
     re.compile(r"\{\{[<%][^{}]{0,300}[%>]\}\}"),  # a shortcode
     re.compile(r"\*\*(?=[^\s*])([^*\n]++)(?<=\S)\*\*"),
     re.compile(r"(?<!\w)__(?=[^\s_])([^_\n]++)(?<=\S)__(?!\w)"),
-    re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]++)(?<=\S)\*(?![\w*])"),
-    re.compile(r"(?<!\w)_(?=[^\s_])([^_\n]++)(?<=\S)_(?!\w)"),
+    # between spaces or punctuation: not in formulas and addresses
+    re.compile(rf"{_OPENS}\*(?=[^\s*])([^*\n]++)(?<=\S)\*{_CLOSES}"),
+    re.compile(rf"{_OPENS}_(?=[^\s_])([^_\n]++)(?<=\S)_{_CLOSES}"),
     re.compile(r"==(?=[^\s=])([^=\n]++)(?<=\S)=="),
     re.compile(r"(?<=\S)[ \t]*+\{#[^\s{}]++\}[ \t]*+$", re.M),  # the anchor of a heading
     re.compile(r"(?<=\S)[ \t]++\^[A-Za-z\d-]++[ \t]*+$", re.M),  # the name of a block

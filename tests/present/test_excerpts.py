@@ -150,7 +150,8 @@ def test_links_are_shown_as_their_text_and_images_not_at_all() -> None:
         ("[Alice]: we decided\n[12:30]: Bob agreed", "[Alice]: we decided\n[12:30]: Bob agreed"),
         ("![Diagram of the billing](x.png)", "![Diagram of the billing](x.png)"),
         ("f(**kwargs), __dirname, a[0][1] and [^1][^2]",) * 2,
-        ("An *old* and _profound_ insight", "An old and profound insight"),
+        ("An *old* and **_profound_** insight", "An old and profound insight"),
+        (r"$\hat{x}_{1} - \hat{y}_{2}$, $\pi^*(s) = V^*(s)$, https://x.org/_a_/b",) * 2,
         ("f(*args), 2 * 3 * 4, *.py, *.md, snake_case_name and _private",) * 2,
         ("```npm install thumb```\nThe next line.",) * 2,
         ("- ```js\n  let a = [b](c);\n  ```\n- The [next](x) item.",) * 1

@@ -164,8 +164,8 @@ class Writer:
                     f"Another process deleted the index in {folder} while it was being rebuilt. "
                     "Run `thumbindex index` again."
                 )
-            paths.delete_other_builds(paths.build, build_in_progress(paths))
             with _open_kept(paths) as store:
+                paths.delete_other_builds(paths.build, build_in_progress(paths))
                 writer = cls(paths, store)
                 writer.keyword_writer.delete_unlisted_files()  # left by a killed writer
                 yield writer

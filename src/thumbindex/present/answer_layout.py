@@ -47,7 +47,8 @@ _LEAST_ROWS = 3
 """Rows of text that each passage may have."""
 
 _ITEM_START = re.compile(r"[ >]*(?:(?:[-*+]|\d{1,9}[.)]) )?")
-_WORD = re.compile(r"(?:[\u2e80-\uffff]|[^\s\u2e80-\uffff]+)\s*")  # or a wide character
+_WIDE = "\u2e80-\uabff\uf900-\uffef\U0001f000-\U0003ffff"  # may be cut between two; not Hangul
+_WORD = re.compile(rf"(?:[{_WIDE}]|[^\s{_WIDE}]+)\s*")
 
 
 @dataclass(frozen=True, slots=True)
