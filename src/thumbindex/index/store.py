@@ -93,7 +93,6 @@ class Store(SqliteFile):
         self, path: Path, *, read_only: bool = False, busy_seconds: float = BUSY_SECONDS
     ) -> None:
         super().__init__(path, read_only=read_only, busy_seconds=busy_seconds)
-        self.identity = file_identity(path)
         self.decisions_file = path.parent.with_name(DECISIONS_FILE)
         self._guard = threading.Lock()
         # generations of the store and its vectors, and the counts at these generations
@@ -569,7 +568,7 @@ class Store(SqliteFile):
 
 
 def file_identity(path: Path) -> tuple[Path, int, int] | None:
-    """Return what tells a file from its replacement; None if there is no file."""
+    """Return the path, device and inode of a file, or None if it is missing."""
     try:
         stat = path.stat()
     except OSError:

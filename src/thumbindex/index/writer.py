@@ -97,7 +97,9 @@ class Batch:
     newest_known_mtime: float = 0.0
 
 
-_KEPT: ContextVar[dict[Path, Store] | None] = ContextVar("kept stores by index", default=None)
+_FileIdentity = tuple[Path, int, int] | None
+_KEPT: ContextVar[dict[Path, tuple[Store, _FileIdentity]] | None] = ContextVar("kept", default=None)
+"""The open stores of `keep_stores_open` by the index's folder, with their file's identity."""
 
 
 @contextmanager
@@ -106,13 +108,13 @@ def keep_stores_open() -> Iterator[None]:
 
     On a disk, opening and closing a store takes longer than a small commit.
     """
-    stores: dict[Path, Store] = {}
+    stores: dict[Path, tuple[Store, _FileIdentity]] = {}
     token = _KEPT.set(stores)
     try:
         yield
     finally:
         _KEPT.reset(token)
-        for store in stores.values():
+        for store, _ in stores.values():
             store.close()
 
 
@@ -120,9 +122,9 @@ def keep_stores_open() -> Iterator[None]:
 def _open_kept(paths: IndexPaths) -> Iterator[Store]:
     """Open the store of a build, or use the kept one if it is still the build's file."""
     kept = _KEPT.get()
-    store = kept.pop(paths.folder, None) if kept is not None else None
-    if store and (store.path != paths.store or store.identity != file_identity(paths.store)):
-        store.close()  # another build, or the file was deleted
+    store, identity = kept.pop(paths.folder, (None, None)) if kept is not None else (None, None)
+    if store and identity != file_identity(paths.store):  # another build, or a deleted file
+        store.close()
         store = None
     store = store or open_store(paths)
     try:
@@ -133,7 +135,7 @@ def _open_kept(paths: IndexPaths) -> Iterator[Store]:
     if kept is None:
         store.close()
     else:
-        kept[paths.folder] = store
+        kept[paths.folder] = store, file_identity(paths.store)
 
 
 class Writer:

@@ -818,8 +818,8 @@ class Library:
     def await_fresh(self, seconds: float) -> bool:
         """Wait until a server's indexer has indexed every edit; return whether it has.
 
-        Returns at once if the index is current, or if no server watches a folder. Raises
-        StorageError, UnknownFolderError.
+        Returns at once if the index is current, or if a folder has no server. Raises StorageError,
+        UnknownFolderError.
         """
         if self.is_up_to_date():
             return True

@@ -47,7 +47,8 @@ _LEAST_ROWS = 3
 """Rows of text that each passage may have."""
 
 _ITEM_START = re.compile(r"[ >]*(?:(?:[-*+]|\d{1,9}[.)]) )?")
-_WIDE = "\u2e80-\uabff\uf900-\uffef\U0001f000-\U0003ffff"  # may be cut between two; not Hangul
+# a row may break between two of these; Korean has spaces
+_WIDE = "\u2e80-\uabff\uf900-\uffef\U0001f000-\U0003ffff"
 _WORD = re.compile(rf"(?:[{_WIDE}]|[^\s{_WIDE}]+)\s*")
 
 

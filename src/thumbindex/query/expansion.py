@@ -27,7 +27,7 @@ _OTHER_FORM_WEIGHT = 0.25
 """Weight of another form of a word, relative to the form in the query."""
 
 _OTHER_SPELLING_WEIGHT = 0.8
-"""The same for a word of the notes that they also write with a hyphen."""
+"""Weight of another form if the notes have the word as typed, too."""
 
 _MAX_COMPOUND_LETTERS = 60
 """Longer words are not split, because the time grows with the square of the length."""
@@ -174,16 +174,18 @@ def split_compounds(
             continue
         cuts = [(word[:at], word[at:]) for at in range(1, len(word))]
         cuts = [cut for cut in cuts if FUNCTION_WORDS.isdisjoint(cut)]
-        halves = [cut for cut in cuts if word not in hyphenated and _has_hyphen(cut, keyword)]
-        if not halves and not keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
+        halves = None
+        if word not in hyphenated:
+            halves = next((cut for cut in cuts if _has_hyphen(cut, keyword)), None)
+        if halves is None and not keyword.chunks_with_all_words(word, KEYWORD_FIELDS):
             apart = (cut for cut in cuts if min(map(len, cut)) >= _MIN_PART_LETTERS)
-            halves = [cut for cut in apart if keyword.phrase_frequency(" ".join(cut))]
+            halves = next((cut for cut in apart if keyword.phrase_frequency(" ".join(cut))), None)
         if halves:
-            yield OtherForm(word, " ".join(halves[0]))
+            yield OtherForm(word, " ".join(halves))
 
 
 def _has_hyphen(parts: Sequence[str], keyword: KeywordIndex) -> bool:
-    """Return whether two words have a hyphen in at least half of the chunks with both."""
+    """Return whether at least half of the chunks with one word after the other have a hyphen."""
     count = keyword.chunk_frequency("-".join(parts))
     return count > 0 and 2 * count >= keyword.phrase_frequency(" ".join(parts))
 
@@ -194,7 +196,7 @@ def join_compounds(text: str, keyword: KeywordIndex) -> Iterator[OtherForm]:
         parts = words(compound)
         joined = "".join(parts)
         if keyword.chunks_with_all_words(joined, KEYWORD_FIELDS):
-            # of the words, and of the whole identifier
+            # search_keyword has the words, search_code the whole compound
             yield from (OtherForm(sign.join(parts), joined) for sign in " -")
 
 
@@ -202,7 +204,10 @@ def join_compounds(text: str, keyword: KeywordIndex) -> Iterator[OtherForm]:
 
 
 def _add_forms(term: Term, forms: Sequence[OtherForm], respelled: Collection[OtherForm]) -> Term:
-    """Return a term with its other forms, and the other forms of longer terms that contain it."""
+    """Return a term with its other forms, and the other forms of longer terms that contain it.
+
+    Forms in `respelled` weigh more.
+    """
     others = {
         form.form: _OTHER_SPELLING_WEIGHT if form in respelled else _OTHER_FORM_WEIGHT
         for form in forms

@@ -248,7 +248,7 @@ def is_path_or_link(text: str) -> bool:
     """Return whether a text is a path, a file name with its suffix, or a link."""
     text = text.strip()
     return "/" in text or any(
-        pattern(text) for pattern in (_FILE.search, _WIKILINK.fullmatch, _LINK.fullmatch)
+        matches(text) for matches in (_FILE.search, _WIKILINK.fullmatch, _LINK.fullmatch)
     )
 
 
